@@ -1,0 +1,1 @@
+"""What a model is made of, and what it costs: reckoned from its configuration alone."""

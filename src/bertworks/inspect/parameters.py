@@ -1,0 +1,133 @@
+"""Parameters by part, as one derives them on paper: a formula, its numbers, its value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bertworks.models.albert import AlbertConfig
+from bertworks.models.config import EncoderConfig
+
+
+@dataclass(frozen=True)
+class Part:
+    """`times` copies of a part; `formula` in the letters of `letters`, `count` for all copies."""
+
+    name: str
+    formula: str
+    times: int
+    each: int
+
+    @property
+    def count(self) -> int:
+        return self.times * self.each
+
+
+def letters(config: EncoderConfig) -> dict[str, int]:
+    """The letters of the formulas. E is the embeddings' size: H but for ALBERT."""
+    return {
+        "V": config.vocab_size,
+        "P": config.positions,
+        "S": config.segments,
+        "E": embedding_size(config),
+        "H": config.hidden_size,
+        "F": config.intermediate_size,
+        "C": len(config.labels),
+    }
+
+
+def embedding_size(config: EncoderConfig) -> int:
+    return config.embedding_size if isinstance(config, AlbertConfig) else config.hidden_size
+
+
+def blocks(config: EncoderConfig) -> int:
+    """How many layers have weights of their own."""
+    return config.groups * config.inner_layers if isinstance(config, AlbertConfig) else config.layers
+
+
+def steps(config: EncoderConfig) -> int:
+    """How many layers a token passes through."""
+    return config.layers * (config.inner_layers if isinstance(config, AlbertConfig) else 1)
+
+
+FORMULAS: dict[str, str] = {
+    "embeddings.tokens": "V*E",
+    "embeddings.positions": "P*E",
+    "embeddings.segments": "S*E",
+    "embeddings.norm": "2*E",
+    "embeddings.projection": "E*H + H",
+    "layer.attention": "4*(H*H + H)",
+    "layer.feedforward": "2*H*F + F + H",
+    "layer.norms": "2*2*H",
+    "pooler": "H*H + H",
+}
+HEAD_FORMULAS: dict[str, str] = {
+    "masked_lm": "H*E + E + 2*E + V",
+    "next_sentence": "2*H + 2",
+    "sentence_order": "2*H + 2",
+    "classify": "C*H + C",
+    "tag": "C*H + C",
+    "answer": "2*H + 2",
+    "choose": "H + 1",
+}
+ROBERTA_CLASSIFY = "H*H + H + C*H + C"
+
+
+def parts(family: str, config: EncoderConfig, heads: tuple[str, ...] = (), pooler: bool = True) -> list[Part]:
+    """Every part that holds parameters, in the order data meets them."""
+    values = letters(config)
+
+    def part(name: str, formula: str, times: int = 1) -> Part:
+        # The formulas are the constants above; only the letters vary.
+        return Part(name, formula, times, _evaluate(formula, values))
+
+    found = []
+    for name, formula in FORMULAS.items():
+        if name == "embeddings.projection" and not isinstance(config, AlbertConfig):
+            continue
+        if name == "pooler" and not pooler:
+            continue
+        found.append(part(name, formula, blocks(config) if name.startswith("layer.") else 1))
+    for head in heads:
+        formula = HEAD_FORMULAS[head]
+        if family == "roberta" and head == "classify":
+            formula = ROBERTA_CLASSIFY
+        if head == "masked_lm" and not config.tied:
+            formula += " + V*E"
+        found.append(part(f"heads.{head}", formula))
+    return found
+
+
+def summary(found: list[Part]) -> dict[str, int]:
+    """The totals that `inspect --json` gives. `total` is the encoder with its pooler, without heads."""
+
+    def add(prefix: str, each: bool = False) -> int:
+        return sum(part.each if each else part.count for part in found if part.name.startswith(prefix))
+
+    heads = add("heads.")
+    everything = sum(part.count for part in found)
+    return {
+        "total": everything - heads,
+        "embeddings": add("embeddings."),
+        "encoder": add("layer."),
+        "layer": add("layer.", each=True),
+        "attention": add("layer.attention"),
+        "feedforward": add("layer.feedforward"),
+        "norms": add("layer.norms") + add("embeddings.norm"),
+        "pooler": add("pooler"),
+        "heads": heads,
+        "total_with_heads": everything,
+    }
+
+
+def _evaluate(formula: str, values: dict[str, int]) -> int:
+    """Sums of products, with one level of brackets: 4*(H*H + H)."""
+    if "(" in formula:
+        factor, _, inner = formula.partition("*(")
+        return int(factor) * _evaluate(inner.rstrip(")"), values)
+    total = 0
+    for term in formula.split(" + "):
+        product = 1
+        for factor in term.split("*"):
+            product *= values[factor] if factor in values else int(factor)
+        total += product
+    return total

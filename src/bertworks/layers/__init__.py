@@ -1,0 +1,11 @@
+"""The parts of a Transformer encoder, each usable on its own.
+
+embeddings   ids -> vectors: tokens + positions + segments, plain or factorised
+positions    learned and sinusoidal vectors, and the relative bias that attention adds to its scores
+masks        who may look at whom: padding, causal, prefix, block-diagonal; they compose with `&`
+attention    scaled dot-product attention in three ways, and the multi-head layer around it
+feedforward  the position-wise network and its activations
+blocks       attention + feed-forward with residuals: norm after (BERT) or before
+stack        N blocks of their own, or groups of shared blocks looped (ALBERT)
+init         normal, truncated normal, uniform; matrices given from a file
+"""

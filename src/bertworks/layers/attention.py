@@ -1,0 +1,167 @@
+"""Scaled dot-product attention in three interchangeable ways, and the multi-head layer around it.
+
+eager   plain matrix products; slow, and the only one that returns the attention maps
+fused   PyTorch's scaled_dot_product_attention
+packed  for rows that hold several sequences (or padding): each sequence attends within itself, and nothing is
+        computed between sequences or on padding
+
+All three take the same `Sight` and agree to rounding. Dropout falls on the attention probabilities in all
+three, as published, never on outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bertworks.errors import ConfigError, nearest
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Where the sequences of a packed batch lie: per distinct length, flat positions [sequences, length]."""
+
+    groups: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, sequences: Tensor) -> Packing:
+        """From [batch, length] sequence numbers within each row, 0 on padding.
+
+        >>> [group.tolist() for group in Packing.of(torch.tensor([[1, 1, 2, 0], [1, 1, 1, 0]])).groups]
+        [[[2]], [[0, 1]], [[4, 5, 6]]]
+        """
+        rows = torch.arange(len(sequences), device=sequences.device)[:, None]
+        # One number per (row, sequence), so that a stable sort brings each sequence's positions together.
+        number = torch.where(sequences > 0, sequences + rows * (sequences.max() + 1), 0).flatten()
+        order = number.argsort(stable=True)
+        _, sizes = torch.unique_consecutive(number[order], return_counts=True)
+        starts = sizes.cumsum(0) - sizes
+        if (sequences == 0).any():
+            sizes, starts = sizes[1:], starts[1:]
+        return cls(
+            tuple(
+                order[starts[sizes == size][:, None] + torch.arange(size, device=sequences.device)]
+                for size in sizes.unique().tolist()
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What attention needs to know beside the vectors. Everything is optional.
+
+    mask     [batch or 1, heads or 1, queries or 1, keys] booleans, True = may look (see `masks`)
+    bias     [batch or 1, heads, queries, keys] added to the scores (see `positions.RelativePositions`)
+    packing  where sequences lie in packed rows; read by the packed way alone
+    maps     return the attention probabilities too (this takes the eager way)
+    """
+
+    mask: Tensor | None = None
+    bias: Tensor | None = None
+    packing: Packing | None = None
+    maps: bool = False
+
+
+Attended = tuple[Tensor, Tensor | None]
+
+
+def eager(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: float = 0.0) -> Attended:
+    """query, key, value [batch, heads, length, depth] -> the same shape, and maps [batch, heads, length, length].
+
+    A query that may look at nothing gets zeros, as in the fused way.
+    """
+    scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
+    if sight.bias is not None:
+        scores = scores + sight.bias
+    if sight.mask is not None:
+        scores = scores.masked_fill(~sight.mask, torch.finfo(scores.dtype).min)
+    maps = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
+    if sight.mask is not None:
+        maps = maps.masked_fill(~sight.mask, 0.0)
+    return F.dropout(maps, dropout) @ value, maps
+
+
+def fused(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: float = 0.0) -> Attended:
+    """query, key, value [batch, heads, length, depth] -> the same shape; no maps."""
+    mask = sight.mask
+    if sight.bias is not None:
+        bias = sight.bias.to(query.dtype)
+        mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout), None
+
+
+def packed(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: float = 0.0) -> Attended:
+    """query, key, value [batch, heads, length, depth] -> the same shape, zeros on padding; no maps.
+
+    Sequences of equal length go through one fused call. A mask or bias, where given, holds within sequences.
+    """
+    if sight.packing is None:
+        return fused(query, key, value, sight, dropout)
+    batch, heads, length, depth = query.shape
+
+    def flat(x: Tensor) -> Tensor:
+        return x.transpose(1, 2).reshape(batch * length, heads, depth)
+
+    query, key, value = flat(query), flat(key), flat(value)
+    out = torch.zeros_like(query)
+    for group in sight.packing.groups:
+        within = Sight(_within(sight.mask, group, length), _within(sight.bias, group, length))
+        q, k, v = (x[group].transpose(1, 2) for x in (query, key, value))
+        part, _ = fused(q, k, v, within, dropout)
+        out = out.index_put((group,), part.transpose(1, 2))
+    return out.view(batch, length, heads, depth).transpose(1, 2), None
+
+
+def _within(square: Tensor | None, group: Tensor, length: int) -> Tensor | None:
+    """The part of a mask or bias [batch or 1, heads or 1, queries or 1, keys] that each sequence of a group sees."""
+    if square is None:
+        return None
+    row, at = group[:, 0] // length, group % length
+    square = square.expand(-1, -1, length, length)
+    row = torch.zeros_like(row) if square.shape[0] == 1 else row
+    return square[row[:, None, None], :, at[:, :, None], at[:, None, :]].permute(0, 3, 1, 2)
+
+
+Way = Callable[[Tensor, Tensor, Tensor, Sight, float], Attended]
+WAYS: dict[str, Way] = {"eager": eager, "fused": fused, "packed": packed}
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention: [batch, length, width] -> [batch, length, width], and the maps or None.
+
+    Queries, keys and values come from one matrix product (`qkv`), in this order.
+
+    >>> layer = Attention(width=8, heads=2).eval()
+    >>> out, maps = layer(torch.randn(1, 5, 8), Sight(maps=True))
+    >>> out.shape, maps.shape
+    (torch.Size([1, 5, 8]), torch.Size([1, 2, 5, 5]))
+    """
+
+    def __init__(self, width: int, heads: int, dropout: float = 0.0, way: str = "fused") -> None:
+        super().__init__()
+        if width % heads:
+            raise ConfigError(
+                f"{heads} attention heads do not divide the width {width}",
+                "choose hidden_size as a multiple of heads",
+            )
+        if way not in WAYS:
+            raise ConfigError(f"unknown way of attention {way!r}", nearest(way, WAYS) or f"known: {', '.join(WAYS)}")
+        self.heads, self.dropout, self.way = heads, dropout, way
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, sight: Sight | None = None) -> Attended:
+        sight = sight or Sight()
+        batch, length, width = x.shape
+        qkv = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        attend = eager if sight.maps else WAYS[self.way]
+        y, maps = attend(query, key, value, sight, self.dropout if self.training else 0.0)
+        return self.out(y.transpose(1, 2).reshape(batch, length, width)), maps
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, dropout={self.dropout}, way={self.way}"

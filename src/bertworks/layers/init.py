@@ -1,0 +1,64 @@
+"""First values of weights. Randomness is an argument: pass a generator to repeat a draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Generator, Tensor, nn
+
+from bertworks.errors import ConfigError, nearest
+
+Initialiser = Callable[..., Tensor]
+
+
+def _truncated_normal(weight: Tensor, std: float, generator: Generator | None = None) -> Tensor:
+    """Normal draws, redrawn until within two standard deviations, as TensorFlow's initialiser does."""
+    return nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std, generator=generator)
+
+
+def _normal(weight: Tensor, std: float, generator: Generator | None = None) -> Tensor:
+    return nn.init.normal_(weight, std=std, generator=generator)
+
+
+def _uniform(weight: Tensor, std: float, generator: Generator | None = None) -> Tensor:
+    """Uniform with the given standard deviation: between ±√3·std."""
+    return nn.init.uniform_(weight, -(3**0.5) * std, 3**0.5 * std, generator=generator)
+
+
+INITIALISERS: dict[str, Initialiser] = {
+    "normal": _normal,
+    "truncated-normal": _truncated_normal,
+    "uniform": _uniform,
+}
+
+
+@torch.no_grad()
+def initialise(module: nn.Module, name: str = "normal", std: float = 0.02, generator: Generator | None = None) -> None:
+    """Fill every weight below `module` as BERT does: matrices drawn, biases 0, norms 1 and 0, padding rows 0.
+
+    >>> layer = nn.Linear(4, 4)
+    >>> initialise(layer, "truncated-normal", std=0.02, generator=torch.Generator().manual_seed(1))
+    >>> bool(layer.weight.abs().max() <= 0.04), float(layer.bias.sum())
+    (True, 0.0)
+    """
+    if name not in INITIALISERS:
+        raise ConfigError(
+            f"unknown initialiser {name!r}",
+            nearest(name, INITIALISERS) or f"known: {', '.join(INITIALISERS)}",
+        )
+    draw = partial(INITIALISERS[name], std=std, generator=generator)
+    given = {id(part.weight) for part in module.modules() if getattr(part, "given", False)}
+    for part in module.modules():
+        for key, weight in part.named_parameters(recurse=False):
+            if id(weight) in given:
+                continue  # a matrix that a person gave stays as given
+            if isinstance(part, nn.LayerNorm):
+                nn.init.constant_(weight, 1.0 if key == "weight" else 0.0)
+            elif weight.ndim < 2:
+                nn.init.zeros_(weight)
+            else:
+                draw(weight)
+        if isinstance(part, nn.Embedding) and part.padding_idx is not None and id(part.weight) not in given:
+            part.weight[part.padding_idx].zero_()

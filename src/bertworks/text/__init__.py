@@ -1,0 +1,1 @@
+"""Text: what turns words into ids, and ids into words."""

@@ -1,0 +1,116 @@
+"""Tiny random models of transformers, and ours read from the folders that they write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from bertworks.models.encoder import Model, Output
+from bertworks.models.folder import Description, load_model
+
+LENGTH = 40  # positions that a tiny model has for text
+FAMILIES = ("bert", "roberta", "albert")
+PREFIX = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert"}
+TASKS = (
+    "Model",
+    "ForMaskedLM",
+    "ForPreTraining",
+    "ForNextSentencePrediction",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+    "ForMultipleChoice",
+)
+CLASSES = [
+    (family, PREFIX[family] + task)
+    for family in FAMILIES
+    for task in TASKS
+    if hasattr(transformers, PREFIX[family] + task)
+]
+
+
+def config(family: str, **over: Any) -> transformers.PretrainedConfig:
+    values: dict[str, Any] = {
+        "vocab_size": 97,
+        "hidden_size": 24,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 3,
+        "intermediate_size": 37,
+        "max_position_embeddings": LENGTH + (2 if family == "roberta" else 0),
+        "type_vocab_size": 1 if family == "roberta" else 2,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "num_labels": 3,
+    }
+    if family == "albert":
+        values |= {"embedding_size": 16, "classifier_dropout_prob": 0.0}
+    # The sentence-order head of transformers' ALBERT has as many scores as there are labels.
+    return getattr(transformers, PREFIX[family] + "Config")(**(values | over))
+
+
+@dataclass
+class Peers:
+    family: str
+    theirs: Any
+    ours: Model
+    description: Description
+    folder: Path
+
+    def both(self, ids: torch.Tensor, mask: torch.Tensor | None = None, segments: torch.Tensor | None = None) -> Any:
+        theirs = self.theirs(
+            input_ids=ids,
+            attention_mask=None if mask is None else mask.long(),
+            token_type_ids=segments,
+            output_hidden_states=True,
+            output_attentions=True,
+        )
+        ours = self.ours(ids, segments=segments, real=None if mask is None else mask.bool(), hidden=True, maps=True)
+        return theirs, ours
+
+
+def make(folder: Path, family: str, name: str, **over: Any) -> Peers:
+    if name.endswith(("ForPreTraining", "ForQuestionAnswering")):
+        over.setdefault("num_labels", 2)
+    settings = config(family, **over)
+    torch.manual_seed(1)
+    theirs = getattr(transformers, name)._from_config(settings, attn_implementation="eager")
+    with torch.no_grad():  # norms and biases away from 1 and 0, where a mix-up would not show
+        for key, weight in theirs.named_parameters():
+            noise = torch.randn_like(weight) * 0.1
+            weight.copy_(1 + noise if weight.ndim == 1 and "norm" in key.lower() and "weight" in key else noise)
+    theirs.tie_weights()
+    theirs.save_pretrained(folder)
+    ours, description = load_model(folder)
+    return Peers(family, theirs.eval(), ours, description, folder)
+
+
+def their_scores(theirs: Any, heads: tuple[str, ...]) -> dict[str, torch.Tensor]:
+    """transformers' logits by our heads' names."""
+    if "prediction_logits" in theirs:
+        pair = "next_sentence" if "next_sentence" in heads else "sentence_order"
+        second = theirs.get("seq_relationship_logits", theirs.get("sop_logits"))
+        return {"masked_lm": theirs.prediction_logits, pair: second}
+    if "start_logits" in theirs:
+        return {"answer": torch.stack([theirs.start_logits, theirs.end_logits], -1)}
+    return {heads[0]: theirs.logits} if heads else {}
+
+
+def difference(theirs: Any, ours: Output, heads: tuple[str, ...]) -> float:
+    """The largest difference between everything that both return."""
+    pairs = [(score, ours.scores[name]) for name, score in their_scores(theirs, heads).items()]
+    pairs += list(zip(theirs.hidden_states, ours.hidden, strict=True))
+    pairs += list(zip(theirs.attentions, ours.maps, strict=True))
+    pairs.append((theirs.hidden_states[-1], ours.last))
+    if theirs.get("pooler_output") is not None and ours.pooled is not None:
+        pairs.append((theirs.pooler_output, ours.pooled))
+    assert all(a.shape == b.shape for a, b in pairs)
+    return max(float((a - b).abs().max()) for a, b in pairs)
+
+
+def random_ids(peers: Peers, rows: int, length: int) -> torch.Tensor:
+    """Ids without the padding id, which RoBERTa would number differently."""
+    return torch.randint(3, peers.description.config.vocab_size, (rows, length))

@@ -1,0 +1,107 @@
+"""Our models against transformers': outputs, hidden states, attention maps, in fp32 to 1e-5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from .peers import CLASSES, FAMILIES, LENGTH, PREFIX, Peers, difference, make, random_ids
+
+CLOSE = 1e-5
+
+
+def inputs(peers: Peers, kind: str, length: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+    ids = random_ids(peers, 4, length)
+    if kind == "plain":
+        return ids, None
+    mask = torch.zeros(4, length, dtype=torch.bool)
+    if kind == "padded":
+        for row in range(4):
+            mask[row, : max(1, length - row * length // 4)] = True
+        ids[~mask] = peers.description.config.pad_id or 0
+    else:  # random holes anywhere, also at the first token
+        mask = torch.rand(4, length) < 0.6
+        mask[torch.arange(4), torch.randint(length, (4,))] = True
+    return ids, mask
+
+
+@pytest.mark.parametrize("length", [1, 7, LENGTH])
+@pytest.mark.parametrize("kind", ["plain", "padded", "random"])
+@pytest.mark.parametrize(("family", "name"), CLASSES)
+def test_every_class_under_every_mask(tmp_path: Path, family: str, name: str, kind: str, length: int) -> None:
+    peers = make(tmp_path, family, name)
+    ids, mask = inputs(peers, kind, length)
+    segments = None if family == "roberta" else torch.randint(2, ids.shape)
+    if name.endswith("MultipleChoice"):
+        ids, segments, mask = (None if x is None else x.view(2, 2, -1) for x in (ids, segments, mask))
+    for mode in (False, True):  # train mode too: with dropout 0 nothing may change
+        peers.theirs.train(mode)
+        peers.ours.train(mode)
+        with torch.no_grad():
+            theirs, ours = peers.both(ids, mask, segments)
+        assert difference(theirs, ours, peers.description.heads) <= CLOSE
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_activation(tmp_path: Path, family: str, activation: str) -> None:
+    peers = make(tmp_path, family, PREFIX[family] + "ForMaskedLM", hidden_act=activation)
+    with torch.no_grad():
+        theirs, ours = peers.both(random_ids(peers, 3, 11))
+    assert difference(theirs, ours, ("masked_lm",)) <= CLOSE
+
+
+@pytest.mark.parametrize(
+    ("layers", "groups", "inner"), [(3, 1, 1), (3, 3, 1), (5, 2, 1), (6, 3, 2), (4, 1, 2), (7, 3, 1)]
+)
+def test_albert_groups(tmp_path: Path, layers: int, groups: int, inner: int) -> None:
+    peers = make(
+        tmp_path,
+        "albert",
+        "AlbertForPreTraining",
+        num_hidden_layers=layers,
+        num_hidden_groups=groups,
+        inner_group_num=inner,
+    )
+    ids, mask = inputs(peers, "padded", 12)
+    with torch.no_grad():
+        theirs, ours = peers.both(ids, mask)
+    assert difference(theirs, ours, peers.description.heads) <= CLOSE
+    assert len(ours.maps) == layers * inner
+
+
+def test_roberta_counts_positions_past_the_padding_id_wherever_padding_stands(tmp_path: Path) -> None:
+    peers = make(tmp_path, "roberta", "RobertaModel")
+    ids = random_ids(peers, 3, 9)
+    ids[0, 4:] = 1
+    ids[1, :3] = 1
+    ids[2, 4] = 1
+    with torch.no_grad():
+        theirs, ours = peers.both(ids, ids != 1)
+    assert difference(theirs, ours, ()) <= CLOSE
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gelu_of_roberta_head_and_other_published_constants(family: str) -> None:
+    from bertworks.models import ARCHITECTURES
+
+    config = ARCHITECTURES[family].config()
+    assert config.norm_eps == (1e-5 if family == "roberta" else 1e-12)
+    assert config.activation == ("gelu-tanh" if family == "albert" else "gelu")
+    assert (config.dropout, config.attention_dropout) == ((0.0, 0.0) if family == "albert" else (0.1, 0.1))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("length", [1, LENGTH])
+def test_bf16_stays_near_fp32(tmp_path: Path, family: str, length: int) -> None:
+    from bertworks.models.folder import load_model
+
+    peers = make(tmp_path, family, PREFIX[family] + "Model")
+    half, _ = load_model(tmp_path, dtype=torch.bfloat16)
+    ids = random_ids(peers, 2, length)
+    with torch.no_grad():
+        exact, rough = peers.ours(ids).last, half(ids).last
+    assert rough.dtype == torch.bfloat16
+    assert torch.nn.functional.cosine_similarity(exact, rough.float(), dim=-1).min() > 0.995
