@@ -61,6 +61,10 @@ def unpack(archive: Path, into: Path) -> None:
             raise WeightsError(f"{archive}: not an archive this can unpack", f"Known are {', '.join(SUFFIXES)}.")
     except DAMAGED as error:
         raise WeightsError(f"{archive}: a damaged archive ({error})", "Fetch or copy it again.") from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # zipfile seeks wherever a header says, before the file too
+            raise
+        raise WeightsError(f"{archive}: a damaged archive (an offset before its start)") from None
 
 
 class _Writer:
@@ -117,7 +121,7 @@ def _unpack_zip(archive: Path, writer: _Writer) -> None:
     with zipfile.ZipFile(archive) as package:
         for info in package.infolist():
             kind = stat.S_IFMT(info.external_attr >> 16)
-            if info.is_dir():
+            if info.orig_filename.endswith("/"):
                 writer.folder(info.orig_filename)
                 continue
             if kind not in (0, stat.S_IFREG):
