@@ -49,7 +49,10 @@ def interleaved(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str
 def report(label: str, times: dict[str, list[float]]) -> None:
     theirs, ours = (statistics.median(times[name]) for name in ("theirs", "ours"))
     spread = max(times["ours"]) / min(times["ours"])
-    print(f"{label:42}{theirs * 1e3:10.1f} ms{ours * 1e3:10.1f} ms{theirs / ours:9.2f}×   (ours max/min {spread:.2f})", flush=True)
+    print(
+        f"{label:42}{theirs * 1e3:10.1f} ms{ours * 1e3:10.1f} ms{theirs / ours:9.2f}×   (ours max/min {spread:.2f})",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -85,7 +88,8 @@ def main() -> None:
         for label, dtype in dtypes.items():
             for use in (False, True):
                 times = interleaved(
-                    {"theirs": lambda: theirs(use, dtype), "ours": lambda: ours(use, dtype)}, rounds  # noqa: B023
+                    {"theirs": lambda: theirs(use, dtype), "ours": lambda: ours(use, dtype)},
+                    rounds,  # noqa: B023
                 )
                 report(f"load base, {label}{' + first forward' if use else ''}", times)
         for label, dtype in dtypes.items():
@@ -93,7 +97,15 @@ def main() -> None:
             mine, _ = load_model(folder, dtype=dtype)
             for rows, length in FORWARDS[:2] if quick else FORWARDS:
                 for padded in (False, True):
-                    forward(peer, mine, f"forward {label} {rows}×{length}{' padded' if padded else ''}", rows, length, padded, rounds)
+                    forward(
+                        peer,
+                        mine,
+                        f"forward {label} {rows}×{length}{' padded' if padded else ''}",
+                        rows,
+                        length,
+                        padded,
+                        rounds,
+                    )
 
 
 def forward(

@@ -67,6 +67,8 @@ def command(report: Report, checkpoint: Path, out: Path, replace: bool, allow_pi
     }
     report.result(
         result,
-        lambda: f"{out}: {result['class']}, {result['parameters']:,} parameters in {result['tensors']} tensors"
-        + ("" if result["tokenizer"] else "; no tokenizer was found beside the checkpoint"),
+        lambda: (
+            f"{out}: {result['class']}, {result['parameters']:,} parameters in {result['tensors']} tensors"
+            + ("" if result["tokenizer"] else "; no tokenizer was found beside the checkpoint")
+        ),
     )

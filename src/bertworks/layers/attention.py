@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -133,8 +134,6 @@ WAYS: dict[str, Way] = {"eager": eager, "fused": fused, "packed": packed}
 class Attention(nn.Module):
     """Multi-head self-attention: [batch, length, width] -> [batch, length, width], and the maps or None.
 
-    Queries, keys and values come from one matrix product (`qkv`), in this order.
-
     >>> layer = Attention(width=8, heads=2).eval()
     >>> out, maps = layer(torch.randn(1, 5, 8), Sight(maps=True))
     >>> out.shape, maps.shape
@@ -151,17 +150,58 @@ class Attention(nn.Module):
         if way not in WAYS:
             raise ConfigError(f"unknown way of attention {way!r}", nearest(way, WAYS) or f"known: {', '.join(WAYS)}")
         self.heads, self.dropout, self.way = heads, dropout, way
-        self.qkv = nn.Linear(width, 3 * width)
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
         self.out = nn.Linear(width, width)
+        self._joined: tuple[Tensor, Tensor] | None = None
 
     def forward(self, x: Tensor, sight: Sight | None = None) -> Attended:
         sight = sight or Sight()
         batch, length, width = x.shape
-        qkv = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        query, key, value = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self._project(x))
         attend = eager if sight.maps else WAYS[self.way]
         y, maps = attend(query, key, value, sight, self.dropout if self.training else 0.0)
         return self.out(y.transpose(1, 2).reshape(batch, length, width)), maps
+
+    def _project(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values, each [batch, length, width]."""
+        if self._joined is not None and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            weight, bias = self._joined
+            if weight.data_ptr() == self.query.weight.data_ptr():  # else a copy was made, or a weight replaced
+                return F.linear(x, weight, bias).chunk(3, dim=-1)
+        return self.query(x), self.key(x), self.value(x)
+
+    def join(self, dtype: torch.dtype | None = None) -> None:
+        """Lay the three projections side by side in memory (converting on the way), for inference.
+
+        Without gradients one product then does for three: up to twice as fast on short inputs in bf16. The
+        parameters stay what they were, now views of the joint tensor, so saving and training go on as before.
+        """
+        parts = (self.query, self.key, self.value)
+        with torch.no_grad():
+            joined = []
+            for name in ("weight", "bias"):
+                tensors = [getattr(part, name) for part in parts]
+                sizes = [len(tensor) for tensor in tensors]
+                whole = tensors[0].new_empty((sum(sizes), *tensors[0].shape[1:]), dtype=dtype or tensors[0].dtype)
+                for part, tensor, view in zip(parts, tensors, whole.split(sizes), strict=True):
+                    view.copy_(tensor)
+                    setattr(part, name, nn.Parameter(view, requires_grad=tensor.requires_grad))
+                joined.append(whole)
+        self._joined = (joined[0], joined[1])
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Moving or converting a module gives its parameters new memory, apart again."""
+        joined, self._joined = self._joined, None
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if joined is not None:
+            self.join()
+        return self
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        self._joined = None
+        super()._load_from_state_dict(*args)
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, dropout={self.dropout}, way={self.way}"

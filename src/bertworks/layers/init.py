@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from bertworks.errors import ConfigError, nearest
 
@@ -40,7 +42,7 @@ def initialise(module: nn.Module, name: str = "normal", std: float = 0.02, gener
 
     >>> layer = nn.Linear(4, 4)
     >>> initialise(layer, "truncated-normal", std=0.02, generator=torch.Generator().manual_seed(1))
-    >>> bool(layer.weight.abs().max() <= 0.04), float(layer.bias.sum())
+    >>> bool(layer.weight.abs().max() <= 0.04), float(layer.bias.detach().sum())
     (True, 0.0)
     """
     if name not in INITIALISERS:
@@ -62,3 +64,23 @@ def initialise(module: nn.Module, name: str = "normal", std: float = 0.02, gener
                 draw(weight)
         if isinstance(part, nn.Embedding) and part.padding_idx is not None and id(part.weight) not in given:
             part.weight[part.padding_idx].zero_()
+
+
+class Unfilled(TorchFunctionMode):
+    """Build modules without drawing first values, for weights that come from a file: memory is reserved, not touched.
+
+    (Building on PyTorch's meta device does the same, but its first use in a process costs a second of imports.)
+
+    >>> with Unfilled():
+    ...     layer = nn.Linear(1000, 1000)
+    """
+
+    SKIPPED = frozenset({"fill_", "zero_", "normal_", "uniform_"})
+
+    def __torch_function__(
+        self, func: Callable[..., Any], _: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", "") == "torch.nn.init" or getattr(func, "__name__", "") in self.SKIPPED:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)

@@ -91,7 +91,7 @@ class SharedStack(Stack):
     >>> from bertworks.layers.feedforward import FeedForward
     >>> make = lambda: PostNormBlock(Attention(8, heads=2), FeedForward(8, inner=32))
     >>> stack = SharedStack(make, layers=6, groups=2, inner=1)
-    >>> [stack.blocks.index(block) for block in stack.order()]
+    >>> [list(stack.blocks).index(block) for block in stack.order()]
     [0, 0, 0, 1, 1, 1]
     """
 

@@ -11,7 +11,7 @@ from bertworks.heads.pool import Pooler
 from bertworks.layers.embeddings import Embeddings
 from bertworks.layers.positions import LearnedPositions, counted
 from bertworks.layers.stack import SharedStack
-from bertworks.weights.names import NameTable, Row, dropped, fused, module, same
+from bertworks.weights.names import NameTable, Row, dropped, module, same
 
 from .bert import decoder_rows, task_rows
 from .config import ENCODER_KEYS, EncoderConfig, Key, rows_with
@@ -104,10 +104,9 @@ def names(config: AlbertConfig, heads: tuple[str, ...]) -> NameTable:
 
 def block_rows(theirs: str, ours: str) -> list[Row]:
     return [
-        *(
-            fused((f"{theirs}.attention.{x}.{part}" for x in ("query", "key", "value")), f"{ours}.{mine}")
-            for part, mine in (("weight", "attention.qkv.weight"), ("bias", "attention.qkv.bias"))
-        ),
+        *module(f"{theirs}.attention.query", f"{ours}.attention.query"),
+        *module(f"{theirs}.attention.key", f"{ours}.attention.key"),
+        *module(f"{theirs}.attention.value", f"{ours}.attention.value"),
         *module(f"{theirs}.attention.dense", f"{ours}.attention.out"),
         *module(f"{theirs}.attention.LayerNorm", f"{ours}.attention_norm"),
         *module(f"{theirs}.ffn", f"{ours}.feedforward.up"),

@@ -10,7 +10,7 @@ from bertworks.heads.pool import Pooler
 from bertworks.layers.embeddings import Embeddings
 from bertworks.layers.positions import LearnedPositions, counted
 from bertworks.layers.stack import Stack
-from bertworks.weights.names import NameTable, Row, dropped, fused, module, same
+from bertworks.weights.names import NameTable, Row, dropped, module, same
 
 from .config import ENCODER_KEYS, EncoderConfig
 from .encoder import Encoder
@@ -58,10 +58,8 @@ def encoder_rows(prefix: str, config: EncoderConfig) -> list[Row]:
     ]
     for i in range(config.layers):
         theirs, ours = f"{prefix}encoder.layer.{i}", f"encoder.stack.blocks.{i}"
-        rows += [
-            fused((f"{theirs}.attention.self.{x}.{part}" for x in ("query", "key", "value")), f"{ours}.{mine}")
-            for part, mine in (("weight", "attention.qkv.weight"), ("bias", "attention.qkv.bias"))
-        ]
+        for part in ("query", "key", "value"):
+            rows += module(f"{theirs}.attention.self.{part}", f"{ours}.attention.{part}")
         rows += module(f"{theirs}.attention.output.dense", f"{ours}.attention.out")
         rows += module(f"{theirs}.attention.output.LayerNorm", f"{ours}.attention_norm")
         rows += module(f"{theirs}.intermediate.dense", f"{ours}.feedforward.up")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 from collections.abc import Mapping
@@ -15,7 +14,8 @@ from torch import Tensor
 
 from bertworks.errors import ConfigError, WeightsError, nearest, tell
 from bertworks.folders import inside, read_json
-from bertworks.layers.init import initialise
+from bertworks.layers.attention import Attention
+from bertworks.layers.init import Unfilled, initialise
 from bertworks.weights.files import check_finite, find_tensors, open_tensors, write_tensors
 from bertworks.weights.names import NameTable
 
@@ -103,25 +103,42 @@ def _build(
     table = family.names(description.config, description.heads)
     spelled = table.canonical(tensors)
     config = _tied_as_stored(description.config, table, spelled, tensors)
-    table = family.names(config, description.heads)
-    stored = {row.ours for row in table.rows if any(name in spelled for name in (*row.theirs, *row.aliases))}
+    if config is not description.config:
+        table = family.names(config, description.heads)
+    stored = table.stored(spelled)
     if heads is None:
         heads = description.heads if description.shape else _heads_among(stored, family)
     pooler = True if "encoder.pooler.dense.weight" in stored else None if heads else False
-    with torch.device("meta"):
+    with Unfilled():
         model = family.build(config, heads, pooler, way)
     wanted = {name: tensor.shape for name, tensor in model.state_dict().items()}
-
-    def take(name: str, tensor: Tensor) -> Tensor:
-        check_finite(name, tensor)
-        return tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
-
-    found = table.read(tensors, wanted, take)
+    found = table.read(tensors, wanted)
+    for name, tensor in found.items():
+        check_finite(table.theirs(name), tensor, quick=True)
     missing = [name for name in wanted if name not in found]
     for part in _missing_parts(missing, wanted, table, spelled):
-        found |= _initialised(model, part, config, dtype, generator)
+        found |= _initialised(model, part, config, generator)
     model.load_state_dict(found, assign=True)
+    if dtype is not None:
+        convert(model, dtype)
     return model.eval(), config
+
+
+def convert(model: Model, dtype: torch.dtype) -> None:
+    """Weights to another number format; attention's projections are joined on the way, as a copy is made anyway."""
+    for part in model.modules():
+        if isinstance(part, Attention) and part.query.weight.dtype != dtype:
+            part.join(dtype)
+    for weight in model.parameters():
+        if weight.dtype != dtype:
+            weight.data = weight.data.to(dtype)
+
+
+def check_weights(model: Model, description: Description) -> None:
+    """Every number of a model looked at; the first tensor that holds a NaN or infinity is named."""
+    table = description.architecture.names(description.config, tuple(model.heads))
+    for name, weight in model.state_dict().items():
+        check_finite(table.theirs(name), weight)
 
 
 def _tied_as_stored(
@@ -138,9 +155,9 @@ def _tied_as_stored(
     return config.but(tied=False)
 
 
-def _heads_among(stored: set[str | None], family: Architecture) -> tuple[str, ...]:
+def _heads_among(stored: set[str], family: Architecture) -> tuple[str, ...]:
     """The heads that the tensors themselves show, for a config.json that names no class."""
-    return tuple(head for head in family.heads if any((name or "").startswith(f"heads.{head}.") for name in stored))
+    return tuple(head for head in family.heads if any(name.startswith(f"heads.{head}.") for name in stored))
 
 
 def _missing_parts(
@@ -164,14 +181,13 @@ def _initialised(
     model: Model,
     part: str,
     config: EncoderConfig,
-    dtype: torch.dtype | None,
     generator: torch.Generator | None,
 ) -> dict[str, Tensor]:
     """First values for a part that the weights do not hold."""
     tell(f"the weights hold no {part.rpartition('.')[2]}: it starts from random values, train it before use")
-    module = copy.deepcopy(model.get_submodule(part)).to_empty(device="cpu")
+    module = model.get_submodule(part)
     initialise(module, config.init, config.init_std, generator)
-    return {f"{part}.{name}": tensor.to(dtype or tensor.dtype) for name, tensor in module.state_dict().items()}
+    return {f"{part}.{name}": tensor for name, tensor in module.state_dict().items()}
 
 
 def write_model(folder: Path, model: Model, description: Description) -> None:
@@ -211,7 +227,7 @@ def stored_parts(folder: Path) -> tuple[Description, tuple[str, ...], bool, dict
         spelled = table.canonical(tensors)
     except WeightsError as error:
         raise WeightsError(f"{folder}: {error.message}", error.way_out) from None
-    ours = {row.ours for row in table.rows if any(name in spelled for name in (*row.theirs, *row.aliases))}
+    ours = table.stored(spelled)
     heads = shape.heads if description.shape else _heads_among(ours, description.architecture)
     stored = {
         "tensors": len(tensors),

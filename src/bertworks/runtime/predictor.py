@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertworks.batch import Batch
-from bertworks.errors import ConfigError, InputError, tell
+from bertworks.errors import ConfigError, InputError, WeightsError, tell
 from bertworks.folders import new_folder
 from bertworks.heads.pool import pool
 from bertworks.models.encoder import Model, Output
-from bertworks.models.folder import Description, load_model, write_model
+from bertworks.models.folder import Description, check_weights, convert, load_model, write_model
 from bertworks.models.sentence import SentenceOptions, read_options, write_options
 from bertworks.text.tokenizer import Encoded, Tokenizer
 from bertworks.weights.hub import locate
@@ -78,9 +79,9 @@ def load(
     folder = locate(model, allow_pickle)
     generator = None if seed is None else torch.Generator().manual_seed(seed)
     made, description = load_model(
-        folder, None if heads is None else tuple(heads), kind, allow_pickle, generator=generator
+        folder, None if heads is None else tuple(heads), allow_pickle=allow_pickle, generator=generator
     )
-    return Predictor(made.to(where), description, folder, where, kind)
+    return Predictor(made, description, folder, where, kind)
 
 
 class Predictor:
@@ -93,9 +94,28 @@ class Predictor:
     def __init__(
         self, model: Model, description: Description, folder: Path, device: torch.device, dtype: torch.dtype
     ) -> None:
-        self.model, self.description, self.folder = model, description, folder
-        self.config, self.device, self.dtype = description.config, device, dtype
+        self.description, self.folder, self.config = description, folder, description.config
+        self.device, self.dtype = device, dtype
         self.sentence: SentenceOptions | None = read_options(folder)
+        self._model = model
+        # Converting and moving weights runs beside whatever comes next (reading the tokenizer, tokenising).
+        self._settling: Future[None] | None = None
+        if any(weight.dtype != dtype or weight.device != device for weight in model.parameters()):
+            pool = ThreadPoolExecutor(1, "bertworks-settle")
+            self._settling = pool.submit(self._settle)
+            pool.shutdown(wait=False)
+
+    def _settle(self) -> None:
+        convert(self._model, self.dtype)
+        self._model.to(self.device)
+
+    @property
+    def model(self) -> Model:
+        """The module itself, on its device and in its dtype."""
+        if self._settling is not None:
+            self._settling.result()
+            self._settling = None
+        return self._model
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -163,7 +183,7 @@ class Predictor:
         """The likeliest tokens for [MASK], best first: a list of guesses, or one such list per mask where a text has
         several; a list of those for a list of texts.
         """
-        if "masked_lm" not in self.model.heads:
+        if "masked_lm" not in self._model.heads:
             raise InputError(
                 f"{self.folder} has no masked-language-model head, so it cannot fill blanks",
                 "use a model such as BertForMaskedLM; `bertworks inspect` lists a folder's heads",
@@ -240,7 +260,23 @@ class Predictor:
             extra: dict[str, Any] = dict(wants)
             if chosen_id is not None:
                 extra["chosen"] = (batch.ids == chosen_id).flatten().nonzero().flatten()
-            keep(rows, (model or self.model.encoder)(**batch.inputs(), **extra))
+            output = (model or self.model.encoder)(**batch.inputs(), **extra)
+            self._check_finite(output)
+            keep(rows, output)
+
+    def _check_finite(self, output: Output) -> None:
+        """Never hand out NaN: name the tensor it comes from."""
+        if torch.isfinite(output.last.sum(dtype=torch.float32)) and all(
+            torch.isfinite(scores.sum(dtype=torch.float32)) for scores in output.scores.values()
+        ):
+            return
+        if torch.isfinite(output.last).all() and all(torch.isfinite(s).all() for s in output.scores.values()):
+            return
+        check_weights(self.model, self.description)
+        raise WeightsError(
+            f"{self.folder} gives values that are not finite in {self.dtype}, though its weights are",
+            "use dtype fp32",
+        )
 
 
 def _as_list(texts: Any) -> tuple[bool, list[Any]]:
