@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 @click.argument("model")
 @click.option("--length", type=click.IntRange(min=1), help="Tokens a text, for arithmetic and memory [the longest].")
 @click.option("--rows", type=click.IntRange(min=1), default=1, show_default=True, help="Texts at once, for memory.")
+@click.option(
+    "--verify", is_flag=True, help="Load the folder and look at every number in it; NaN and infinity are errors."
+)
 @verb
-def command(report: Report, model: str, length: int | None, rows: int) -> None:
+def command(report: Report, model: str, length: int | None, rows: int, verify: bool) -> None:
     """What MODEL (a folder, a hub id, or a published size) is made of.
 
     Parameters by part with their formulas, arithmetic per token, memory to run and to train. A published size needs
@@ -31,6 +34,8 @@ def command(report: Report, model: str, length: int | None, rows: int) -> None:
     from bertworks.inspect import costs, parameters
 
     family, config, heads, pooler, stored = _find(model)
+    if verify:
+        _verify(model, has_weights=stored is not None)
     length = length or config.max_length
     if length > config.max_length:
         raise InputError(
@@ -62,6 +67,17 @@ def command(report: Report, model: str, length: int | None, rows: int) -> None:
         "weights": stored,
     }
     report.result(value, lambda: _text(value, found))
+
+
+def _verify(model: str, has_weights: bool) -> None:
+    """Load every tensor and look at every number."""
+    from bertworks.errors import InputError
+    from bertworks.models.folder import check_weights, load_model
+    from bertworks.weights.hub import locate
+
+    if not has_weights:
+        raise InputError(f"{model} has no weights to verify", "name a folder with a model.safetensors")
+    check_weights(*load_model(locate(model)))
 
 
 def _find(model: str) -> tuple[str, Any, tuple[str, ...], bool, dict[str, Any] | None]:
