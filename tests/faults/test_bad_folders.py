@@ -231,7 +231,8 @@ def test_hub_ids_offline_say_so_at_once() -> None:
 
 def test_local_files_need_no_network(folder: Path) -> None:
     """With every connection refused, nothing changes: sockets are not even asked for."""
-    watch = "import socket\ndef no(*a, **k): raise SystemExit('a connection was tried')\nsocket.socket.connect = no\nsocket.getaddrinfo = no\n"
+    watch = "import socket\ndef no(*a, **k): raise SystemExit('a connection was tried')\n"
+    watch += "socket.socket.connect = socket.getaddrinfo = no\n"
     code = watch + "from bertworks.cli import main\nimport sys\nmain(sys.argv[1:])"
     from tests.shell import python
 

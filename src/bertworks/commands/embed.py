@@ -18,7 +18,9 @@ CHUNK = 2048  # texts held at a time: enough to sort by length, little enough to
 @click.argument("file")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write to X.npy, X.jsonl or X.parquet.")
 @click.option("--column", default="text", show_default=True, help="The column of JSONL, CSV, TSV and Parquet files.")
-@click.option("--pooling", type=click.Choice(["cls", "mean", "max"]), help="In place of the folder's own [mean].")
+@click.option(
+    "--pooling", type=click.Choice(["cls", "mean", "max", "pooler"]), help="In place of the folder's own [mean]."
+)
 @click.option("--normalise/--no-normalise", default=None, help="Vectors of length 1, in place of the folder's own.")
 @click.option("--max-length", type=click.IntRange(min=3), help="Cut texts at this many tokens.")
 @device_options

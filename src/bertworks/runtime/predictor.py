@@ -160,7 +160,8 @@ class Predictor:
         """[texts, width] floats, one vector a text ([width] for a single string).
 
         Pooling, normalising, length and prompt are the folder's own where it is a sentence encoder, else the
-        mean over all tokens. `progress` is told how many texts are done after each batch.
+        mean over all tokens; "pooler" takes BERT's trained pooler. `progress` is told how many texts are done
+        after each batch.
         """
         many, items = _as_list(texts)
         options = self.sentence or SentenceOptions()
@@ -171,8 +172,7 @@ class Predictor:
         vectors = np.zeros((len(items), self.config.hidden_size), np.float32)
 
         def keep(rows: list[int], output: Output) -> None:
-            real = _real([len(encoded[row].ids) for row in rows], output.last)
-            vectors[rows] = pool(output.last, real, how, unit).cpu().numpy()
+            vectors[rows] = self._pooled(output, [len(encoded[row].ids) for row in rows], how, unit)
             if progress is not None:
                 progress(len(rows))
 
@@ -229,6 +229,17 @@ class Predictor:
             sequence = self.tokenizer.decode(whole, skip_specials=False)
             guesses.append(Guess(score, token, words, sequence))
         return guesses
+
+    def _pooled(self, output: Output, lengths: list[int], how: str, unit: bool) -> NDArray[np.float32]:
+        """[texts, width] from a batch's output."""
+        if how != "pooler":
+            vectors = pool(output.last, _real(lengths, output.last), how, unit)
+        elif output.pooled is None:
+            raise InputError(f"{self.folder} has no trained pooler", "pool by cls, mean or max")
+        else:
+            vectors = output.pooled.float()
+            vectors = torch.nn.functional.normalize(vectors, dim=-1) if unit else vectors
+        return cast("NDArray[np.float32]", vectors.cpu().numpy())
 
     def _tokens(self, items: Sequence[Text], max_length: int) -> list[Encoded]:
         """Ids for each text, cut to `max_length`; texts that are ids already are checked, not cut."""
