@@ -76,7 +76,7 @@ def _read(path: Path, allow_pickle: bool) -> LegacyCheckpoint:
     if not allow_pickle:
         raise UnsafeFileError(
             f"{source}: tensors in a pickle, which is a program",
-            "Allow it (allow_pickle=True) if you trust where it comes from; it is still loaded weights-only.",
+            "Allow it (--allow-pickle, or allow_pickle=True) if you trust where it comes from; it is still loaded weights-only.",
         )
     return _from_torch(source)
 
