@@ -21,13 +21,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bertworks.errors import BertworksError, ConfigError, InputError, UnsafeFileError, WeightsError, nearest
 from bertworks.weights.archives import is_archive, unpack
+from bertworks.weights.legacy_names import Layout, Row, rows_of
 from bertworks.weights.pickled import read_pickled
 from bertworks.weights.tensorflow import checkpoint_prefix, read_checkpoint
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     import torch
 
 Array = npt.NDArray[Any]
-Layout = Literal["bert", "factorised", "albert", "early"]
 
 PICKLE = "pytorch_model.bin"
 
@@ -76,7 +76,7 @@ def _read(path: Path, allow_pickle: bool) -> LegacyCheckpoint:
     if not allow_pickle:
         raise UnsafeFileError(
             f"{source}: tensors in a pickle, which is a program",
-            "Allow it (--allow-pickle, or allow_pickle=True) if you trust where it comes from; it is still loaded weights-only.",
+            "allow it (--allow-pickle, or allow_pickle=True) if you trust its source; it is still loaded weights-only",
         )
     return _from_torch(source)
 
@@ -227,107 +227,6 @@ def _activation(path: Path, old: Mapping[str, Any], layout: Layout, notes: list[
     return str(name)
 
 
-# --- the rows -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Row:
-    """One tensor: TensorFlow's name, Hugging Face's, and there its shape, in letters of SIZES."""
-
-    tensorflow: str
-    name: str
-    shape: str
-    transposed: bool = False
-
-
-def _table(tensorflow: str, name: str, shape: str) -> list[_Row]:
-    return [_Row(tensorflow, f"{name}.weight", shape)]
-
-
-def _linear(tensorflow: str, name: str, shape: str) -> list[_Row]:
-    """A dense layer: TensorFlow's kernel is [in, out], torch's weight [out, in]."""
-    weight = _Row(f"{tensorflow}/kernel", f"{name}.weight", shape, transposed=True)
-    return [weight, _Row(f"{tensorflow}/bias", f"{name}.bias", shape[0])]
-
-
-def _norm(tensorflow: str, name: str, shape: str) -> list[_Row]:
-    return [
-        _Row(f"{tensorflow}/gamma", f"{name}.weight", shape),
-        _Row(f"{tensorflow}/beta", f"{name}.bias", shape),
-    ]
-
-
-# One layer, as in Google's BERT and ALBERT, Hugging Face's BERT and ALBERT; [out, in] of a linear, or a norm.
-LAYER = (
-    ("attention/self/query", "attention_1/self/query", "attention.self.query", "attention.query", "HH"),
-    ("attention/self/key", "attention_1/self/key", "attention.self.key", "attention.key", "HH"),
-    ("attention/self/value", "attention_1/self/value", "attention.self.value", "attention.value", "HH"),
-    ("attention/output/dense", "attention_1/output/dense", "attention.output.dense", "attention.dense", "HH"),
-    ("attention/output/LayerNorm", "LayerNorm", "attention.output.LayerNorm", "attention.LayerNorm", "H"),
-    ("intermediate/dense", "ffn_1/intermediate/dense", "intermediate.dense", "ffn", "IH"),
-    ("output/dense", "ffn_1/intermediate/output/dense", "output.dense", "ffn_output", "HI"),
-    ("output/LayerNorm", "LayerNorm_1", "output.LayerNorm", "full_layer_layer_norm", "H"),
-)
-
-
-def _rows(layout: Layout, config: Mapping[str, Any], shared: bool) -> dict[str, list[_Row]]:
-    """The rows of each part. The body must be there; of a head, all or nothing.
-
-    `shared`: early ALBERT's one layer, called `layer_shared`, stands for all.
-    """
-    albert = config["model_type"] == "albert"
-    root, head = ("albert", "predictions") if albert else ("bert", "cls.predictions")
-    width = "E" if albert else "H"
-    body = _table("bert/embeddings/word_embeddings", f"{root}.embeddings.word_embeddings", "V" + width)
-    if layout == "early":
-        second = "embeddings.word_embeddings_2.weight"
-        body = _table("bert/embeddings/word_embeddings", "bert.embeddings.word_embeddings", "VE")
-        body.append(_Row("bert/embeddings/word_embeddings_2", f"bert.{second}", "HE", transposed=True))
-    body += _table("bert/embeddings/position_embeddings", f"{root}.embeddings.position_embeddings", "P" + width)
-    body += _table("bert/embeddings/token_type_embeddings", f"{root}.embeddings.token_type_embeddings", "T" + width)
-    body += _norm("bert/embeddings/LayerNorm", f"{root}.embeddings.LayerNorm", width)
-    if albert:
-        mapping = "encoder.embedding_hidden_mapping_in"
-        body += _linear("bert/encoder/embedding_hidden_mapping_in", f"albert.{mapping}", "HE")
-    for old, new in _layers(layout, config, shared):
-        for in_bert, in_albert, to_bert, to_albert, shape in LAYER:
-            make = _linear if len(shape) == 2 else _norm
-            source = in_albert if layout == "albert" else in_bert
-            body += make(f"bert/encoder/{old}/{source}", f"{new}.{to_albert if albert else to_bert}", shape)
-    transform = head if albert else f"{head}.transform"
-    pair = "sop_classifier.classifier" if albert else "cls.seq_relationship"
-    return {
-        "body": body,
-        "pooler": _linear("bert/pooler/dense", "albert.pooler" if albert else "bert.pooler.dense", "HH"),
-        "masked": [
-            *_linear("cls/predictions/transform/dense", f"{transform}.dense", width + "H"),
-            *_norm("cls/predictions/transform/LayerNorm", f"{transform}.LayerNorm", width),
-            _Row("cls/predictions/output_bias", f"{head}.bias", "V"),
-        ],
-        "pair": [  # not a dense layer there: the weights are [2, H] in both
-            _Row("cls/seq_relationship/output_weights", f"{pair}.weight", "2H"),
-            _Row("cls/seq_relationship/output_bias", f"{pair}.bias", "2"),
-        ],
-    }
-
-
-def _layers(layout: Layout, config: Mapping[str, Any], shared: bool) -> Iterable[tuple[str, str]]:
-    """Each layer's place: (TensorFlow's, Hugging Face's)."""
-    if layout == "albert":
-        for group in range(config["num_hidden_groups"]):
-            for inner in range(config["inner_group_num"]):
-                new = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
-                yield f"transformer/group_{group}/inner_group_{inner}", new
-    elif layout == "factorised":
-        for layer in range(config["num_hidden_layers"]):
-            yield f"layer_{layer}", f"albert.encoder.albert_layer_groups.{layer}.albert_layers.0"
-    elif shared:
-        yield "layer_shared", "bert.encoder.layer.0"
-    else:
-        for layer in range(config["num_hidden_layers"]):
-            yield f"layer_{layer}", f"bert.encoder.layer.{layer}"
-
-
 # --- TensorFlow's checkpoints -------------------------------------------------------------------------------
 
 SLOT = re.compile(
@@ -348,7 +247,7 @@ def _from_tensorflow(prefix: Path) -> LegacyCheckpoint:
     path, old = _read_config(prefix.parent)
     config = _new_config(path, old, layout, notes)
     shared = any("/layer_shared/" in name for name in found)
-    parts = _rows(layout, config, shared)
+    parts = rows_of(layout, config, shared)
     sizes = _sizes(config, found.get("bert/embeddings/word_embeddings"))
     tensors = {}
     rows = {row.tensorflow: row for part in parts.values() for row in part}
@@ -389,7 +288,7 @@ def _sizes(config: Mapping[str, Any], words: Any) -> dict[str, int]:
     return {**sizes, "2": 2}
 
 
-def _convert(where: str, array: Array, row: _Row, sizes: Mapping[str, int]) -> Array:
+def _convert(where: str, array: Array, row: Row, sizes: Mapping[str, int]) -> Array:
     """A float32 copy of its own, in Hugging Face's order; `where` says what is being read, for errors."""
     array = array.T if row.transposed else array
     _check_shape(where, array.shape, row, sizes)
@@ -402,7 +301,7 @@ def _convert(where: str, array: Array, row: _Row, sizes: Mapping[str, int]) -> A
     return copy
 
 
-def _check_shape(where: str, shape: tuple[int, ...], row: _Row, sizes: Mapping[str, int]) -> None:
+def _check_shape(where: str, shape: tuple[int, ...], row: Row, sizes: Mapping[str, int]) -> None:
     expected = tuple(sizes[letter] for letter in row.shape)
     if tuple(shape) != expected:
         said = ", ".join(f"{SIZES[letter]} {sizes[letter]}" for letter in dict.fromkeys(row.shape) if letter in SIZES)
@@ -432,7 +331,7 @@ def _from_early_port(source: Path, found: dict[str, torch.Tensor]) -> LegacyChec
     notes: list[str] = []
     config = _new_config(path, old, "early", notes)
     shared = any(".layer_shared." in name for name in found)
-    parts = _rows("early", config, shared)
+    parts = rows_of("early", config, shared)
     rows = {row.name: row for part in parts.values() for row in part}
     if dropped := [name for name in PLACEHOLDERS if found.pop(name, None) is not None]:
         notes.append(f"left out {', '.join(dropped)}: placeholders, tied to the embeddings when the model runs")
@@ -443,7 +342,7 @@ def _from_early_port(source: Path, found: dict[str, torch.Tensor]) -> LegacyChec
         if name not in rows:
             hint = nearest(name, rows) or "This is not one of the checkpoints this reads."
             raise WeightsError(f"{source}: tensor {old_name} is not part of an early ALBERT", hint)
-        as_stored = _Row("", name, rows[name].shape)
+        as_stored = Row("", name, rows[name].shape)
         tensors[name] = _convert(f"{source}: tensor {old_name}", tensor.float().numpy(), as_stored, sizes)
     heads = _heads(str(source), parts, tensors, in_tensorflow=False)
     return _finish(source.parent, "early", config, heads, tensors, notes)
@@ -517,7 +416,7 @@ def _class_of(kind: str, names: Iterable[str]) -> str:
 
 
 def _heads(
-    where: str, parts: Mapping[str, list[_Row]], tensors: Mapping[str, Array], *, in_tensorflow: bool
+    where: str, parts: Mapping[str, list[Row]], tensors: Mapping[str, Array], *, in_tensorflow: bool
 ) -> set[str]:
     """Which heads are there. A part of a head, or a body with a hole, is an error that names it."""
     heads = set()
