@@ -26,7 +26,8 @@ import transformers
 
 import bertworks
 from bertworks.models.folder import load_model
-from bertworks.runtime.machine import cpu_has_bf16, cpu_name, use_granted_cores
+from bertworks.runtime.machine import use_granted_cores
+from bertworks.system import cpu_has_bf16, cpu_name
 
 FORWARDS = [(1, 16), (1, 128), (8, 128), (32, 64), (4, 512)]
 

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from .errors import ConfigError, InputError, UnsafeFileError
 
@@ -102,6 +102,23 @@ def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
         ) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def written(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write, which gets its name when the block ends well and it is on the disk: whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        Path(draft).chmod(0o666 & ~_umask())
+        Path(draft).replace(path)
+        flush(path.parent)
+    finally:
+        Path(draft).unlink(missing_ok=True)
 
 
 def flush(path: Path) -> None:

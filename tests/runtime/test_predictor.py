@@ -33,7 +33,7 @@ def test_embeddings_equal_sentence_transformers(minilm: Path, exact: bertworks.P
 
 
 def test_bf16_is_the_default_where_native_and_near(minilm: Path, exact: bertworks.Predictor) -> None:
-    from bertworks.runtime.machine import cpu_has_bf16
+    from bertworks.system import cpu_has_bf16
 
     default = bertworks.load(minilm, device="cpu")
     assert default.dtype == (torch.bfloat16 if cpu_has_bf16() else torch.float32)

@@ -28,6 +28,7 @@ def command(report: Report) -> None:
 def _look() -> dict[str, Any]:
     import torch
 
+    from bertworks import system
     from bertworks.runtime import machine
 
     device = machine.choose_device()
@@ -37,14 +38,14 @@ def _look() -> dict[str, Any]:
         "system": platform.platform(),
         "libraries": {name: _version(name) for name in LIBRARIES},
         "cpu": {
-            "name": machine.cpu_name(),
+            "name": system.cpu_name(),
             "cores": os.cpu_count(),
-            "cores_granted": machine.cores_granted(),
+            "cores_granted": system.cores_granted(),
             "threads": torch.get_num_threads(),
-            "bf16": machine.cpu_has_bf16(),
+            "bf16": system.cpu_has_bf16(),
             "vector": torch.backends.cpu.get_cpu_capability(),
         },
-        "memory_bytes": machine.memory_bytes(),
+        "memory_bytes": system.memory_bytes(),
         "gpus": [
             {
                 "name": torch.cuda.get_device_name(i),
@@ -60,7 +61,7 @@ def _look() -> dict[str, Any]:
             "cache": _hub_cache(),
             "offline": os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0"),
         },
-        "advice": _advice(machine.cores_granted()),
+        "advice": _advice(system.cores_granted()),
     }
 
 
