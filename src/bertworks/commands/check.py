@@ -1,0 +1,166 @@
+"""bertworks check STORE [--show N --objective NAME]"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from .prepare import report_lines
+from .reporting import Report, verb
+
+if TYPE_CHECKING:
+    from bertworks.inspect.corpus import Findings
+    from bertworks.inspect.examples import Shown, Stretch
+    from bertworks.text.store import Store
+
+COLOURS = {"special": "bright_black", "masked": "red", "replaced": "yellow", "kept": "green"}
+
+
+@click.command()
+@click.argument("store", metavar="STORE")
+@click.option("--model", help="Refuse a store that was made with another tokenizer than MODEL's.")
+@click.option("--length", type=click.IntRange(min=8), default=128, show_default=True, help="Tokens of a row.")
+@click.option(
+    "--show", type=click.IntRange(min=1), metavar="N", help="Show N training examples in place of the report."
+)
+@click.option("--objective", default="bert", show_default=True, help="Whose: bert, bert-wwm, roberta, albert, macbert.")
+@click.option("--epoch", type=click.IntRange(min=0), default=0, show_default=True, help="The epoch to show.")
+@click.option("--vectors", metavar="MODEL|FILE", help="Where macbert's similar words are from [counted in the store].")
+@verb
+def command(
+    report: Report,
+    store: str,
+    model: str | None,
+    length: int,
+    show: int | None,
+    objective: str,
+    epoch: int,
+    vectors: str | None,
+) -> None:
+    """Verify STORE and say what is in it and what would hurt a training; exit 1 on errors, 0 on warnings.
+
+    With --show, training examples as the model would see them: what was chosen, what each became, and the answers.
+
+    \b
+    bertworks check store
+    bertworks check store --show 3 --objective bert
+    """
+    from bertworks.text.store import Store
+
+    opened = Store(store)
+    if model is not None:
+        from bertworks.text.tokenizer import Tokenizer
+
+        from .tokenizer import tokenizer_folder
+
+        opened.require(Tokenizer.load(tokenizer_folder(model)), model)
+    if show is not None:
+        _show(report, opened, show, objective, length, epoch, vectors)
+        return
+    from bertworks.inspect.corpus import examine
+
+    found = examine(opened, length)
+    value = {"store": store, **found.facts, "errors": found.errors, "warnings": found.warnings}
+    report.result(value, lambda: _text(store, found))
+    if found.errors:
+        raise click.exceptions.Exit(1)
+
+
+def _text(name: str, found: Findings) -> str:
+    facts = found.facts
+    lines = [
+        f"{name}: {facts['documents']:,} documents, {facts['sentences']:,} sentences, {facts['tokens']:,} tokens",
+        f"  tokenizer     {facts['kind']}, {facts['vocab_size']:,} tokens; ids are {facts['dtype']}",
+        f"  shards        {facts['shards']}" + ("" if found.errors else ", whole: every digest matches"),
+        f"  words         {facts['words']:,}, {facts['tokens'] / max(facts['words'], 1):.2f} tokens each",
+        f"  unknown       {facts['unknown_share']:.3%} of tokens",
+    ]
+    if "padding" in facts:
+        lines += [_sizes("document", facts["document_tokens"]), _sizes("sentence", facts["sentence_tokens"])]
+        lines.append(f"  duplicates    {facts['duplicate_documents']:,} documents")
+        if facts["languages"]:
+            guesses = ", ".join(f"{code} {share:.1%}" for code, share in facts["languages"].items())
+            lines.append(f"  languages     {guesses} (guessed)")
+        padding = {name: share for name, share in facts["padding"].items() if name != "length"}
+        shares = ", ".join(f"{name} {share:.1%}" for name, share in padding.items())
+        lines.append(f"  padding       in rows of {facts['padding']['length']}: {shares}")
+    if facts["report"]:
+        lines += ["while it was prepared:", *report_lines(facts["report"])]
+    lines += [click.style("error: ", fg="red") + line for line in found.errors]
+    lines += [click.style("warning: ", fg="yellow") + line for line in found.warnings]
+    if not found.errors:
+        lines.append(f"next: bertworks check {name} --show 3 --objective bert")
+    return uncoloured("\n".join(lines))
+
+
+def _sizes(what: str, sizes: dict[str, int]) -> str:
+    return (
+        f"  a {what}    median {sizes['median']:,} tokens, nine of ten up to {sizes['ninety_percent']:,}, "
+        f"longest {sizes['longest']:,}"
+    )
+
+
+def _show(
+    report: Report, store: Store, count: int, objective: str, length: int, epoch: int, vectors: str | None
+) -> None:
+    from bertworks.inspect.examples import shown
+    from bertworks.objectives.batches import Examples
+    from bertworks.objectives.order import Permutation
+    from bertworks.objectives.published import published
+
+    similar = None
+    if vectors is not None:
+        from bertworks.objectives.similar import similar_words
+        from bertworks.objectives.word_vectors import given_vectors
+
+        similar = similar_words(store, given_vectors(vectors, store.tokenizer))
+    examples = Examples(
+        store, published(objective), length, seed=report.seed, similar=similar, say=lambda line: report.remark(line)
+    )
+    import numpy as np
+
+    total = examples.count(epoch)
+    numbers = Permutation(total, report.seed, epoch)(np.arange(min(count, total))).tolist()
+    found = shown(examples, epoch, numbers)
+    value = {"objective": objective, "epoch": epoch, "count": total, "examples": [asdict(one) for one in found]}
+    report.result(value, lambda: uncoloured("\n\n".join([*map(_example, found), _legend()])))
+
+
+def _example(one: Shown) -> str:
+    head = f"example {one.number:,}: {one.tokens} tokens, {one.chosen} chosen ({one.chosen / one.tokens:.1%})"
+    head += f", from {', '.join(one.documents[:3])}{' …' if len(one.documents) > 3 else ''}"
+    lines = [click.style(head, bold=True)]
+    if one.answers:
+        lines.append("  " + "; ".join(one.answers))
+    line, place, apart = "", None, False
+    for stretch in one.stretches:
+        here = (stretch.sequence, stretch.segment)
+        if here != place and line:
+            lines.append("  " + line)
+            line = ""
+        place, special = here, stretch.kind == "special"
+        line += (" " if line and (stretch.spaced or special or apart) else "") + _coloured(stretch)
+        apart = special
+    return "\n".join([*lines, "  " + line])
+
+
+def _coloured(stretch: Stretch) -> str:
+    if stretch.kind == "plain":
+        return stretch.was
+    if stretch.kind == "special":
+        return click.style(stretch.was, fg=COLOURS["special"])
+    became = "=" if stretch.kind == "kept" else stretch.became
+    return click.style(f"{{{stretch.was}→{became}}}", fg=COLOURS[stretch.kind])
+
+
+def _legend() -> str:
+    said = {"masked": "{word→[MASK]}", "replaced": "{word→other}", "kept": "{word→=} kept, but asked for"}
+    return "chosen: " + "  ".join(click.style(text, fg=COLOURS[kind]) for kind, text in said.items())
+
+
+def uncoloured(text: str) -> str:
+    """Without colour where the person has set NO_COLOR; a pipe loses it in click."""
+    return click.unstyle(text) if os.environ.get("NO_COLOR") else text
