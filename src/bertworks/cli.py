@@ -12,6 +12,9 @@ from . import __version__
 
 # verb: (module under commands/, what it does)
 VERBS: dict[str, tuple[str, str]] = {
+    "tokenizer": ("tokenizer", "Train a tokenizer, or show what one makes of a text."),
+    "prepare": ("prepare", "Tokenise a corpus once, into a store that training reads."),
+    "check": ("check", "What is wrong with a store before you train; what its training examples look like."),
     "fill": ("fill", "Fill in the blanks of a text: the likeliest words for [MASK]."),
     "embed": ("embed", "Turn texts into vectors."),
     "inspect": ("inspect", "What a model is made of: parameters by part, arithmetic, memory."),
@@ -91,5 +94,5 @@ def main(args: list[str] | None = None) -> NoReturn:
 
     args = sys.argv[1:] if args is None else args
     with reporting.errors_told(debug="--debug" in args):
-        main_group.main(args, prog_name="bertworks", standalone_mode=False)
-    sys.exit(0)
+        code = main_group.main(args, prog_name="bertworks", standalone_mode=False)
+    sys.exit(code if isinstance(code, int) else 0)  # what a verb says by click.exceptions.Exit comes back as a number

@@ -20,6 +20,7 @@ from bertworks.folders import inside
 from bertworks.text import sentencepiece
 
 LARGEST_FILE = 512 * 2**20
+NEVER = 100.0  # taken from a Unigram piece's score, it is in no best segmentation
 LARGEST_ID = 2**24  # no embedding table has more rows; an id past it is a mistake or a trap
 
 BERT_CLASSES = ["Bert", "DistilBert", "Electra", "SqueezeBert", "MobileBert", "ConvBert", "LayoutLM"]
@@ -67,7 +68,7 @@ class Vocabulary:
     scores: list[tuple[str, float]] = field(default_factory=list)  # Unigram: pieces in id order
     unk_id: int | None = None
     charsmap: bytes = b""
-    symbols: list[AddedToken] = field(default_factory=list)  # SentencePiece's control and user-defined pieces
+    symbols: list[AddedToken] = field(default_factory=list)  # SentencePiece's control pieces
 
     @property
     def mask_strips(self) -> bool:
@@ -197,21 +198,27 @@ def _spiece(folder: Path) -> Vocabulary | None:
         raise ConfigError(
             f"{path} is not a whole SentencePiece Unigram model: {error}", "copy it again from its source"
         ) from None
-    kinds = {sentencepiece.CONTROL: True, sentencepiece.USER_DEFINED: False}
+    # User-defined pieces (ALBERT's brackets, dots and dashes) stay pieces, and the best there are: looked for before
+    # the text is cut, as transformers 5 does, they would begin a word behind each of them: "u.s." as ▁u . ▁s .
     symbols = [
-        AddedToken(piece, normalized=False, special=kinds[kind])
+        AddedToken(piece, normalized=False, special=True)
         for (piece, _), kind in zip(model.pieces, model.types, strict=True)
-        if kind in kinds
+        if kind == sentencepiece.CONTROL
     ]
     return Vocabulary(
         "Unigram",
         path,
         _ids_of_pieces(path, model.pieces),
-        scores=model.pieces,
+        scores=[(piece, score - NEVER * _ends_in_number_comma(piece)) for piece, score in model.pieces],
         unk_id=model.unk_id,
         charsmap=model.charsmap,
         symbols=symbols,
     )
+
+
+def _ends_in_number_comma(piece: str) -> bool:
+    """Whether it is one of those like "▁2010," which ALBERT's published code cuts into number and comma."""
+    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
 
 
 def vocabulary_of(path: Path, state: Mapping[str, Any]) -> Vocabulary:

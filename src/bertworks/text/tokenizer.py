@@ -78,8 +78,11 @@ class Tokenizer:
         self.cls_token, self.cls_id = self._special("cls_token")
         self.sep_token, self.sep_id = self._special("sep_token")
         self.unk_token, self.unk_id = self._special("unk_token")
-        marked = {at for at, added in library.get_added_tokens_decoder().items() if added.special}
-        self.special_ids = frozenset(marked | {library.token_to_id(text) for text in self._named.values()})
+        added = library.get_added_tokens_decoder()
+        self._added = {at: one.content for at, one in added.items()}
+        marked = {at for at, one in added.items() if one.special}
+        named_ids = (library.token_to_id(text) for text in self._named.values())
+        self.special_ids = frozenset(marked.union(at for at in named_ids if at is not None))
 
     def _special(self, name: str) -> tuple[str | None, int | None]:
         text = self._named.get(name)
@@ -122,7 +125,12 @@ class Tokenizer:
         """Many texts or pairs at once: on all cores, without the interpreter's lock."""
         clean = [_clean(text, at) for at, text in enumerate(texts)]
         encodings = self._library.encode_batch(clean, add_special_tokens=specials)
-        return [_encoded(encoding, max_length) for encoding in encodings]
+        return [_encoded(encoding, max_length, self._added) for encoding in encodings]
+
+    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids alone, without special tokens: what `encode_batch` gives, faster, since no offsets are kept."""
+        clean = [_clean(text, at) for at, text in enumerate(texts)]
+        return [encoding.ids for encoding in self._library.encode_batch_fast(clean, add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int], *, skip_specials: bool = True) -> str:
         try:
@@ -153,6 +161,16 @@ class Tokenizer:
         return any(step.get("lowercase") is True or step["type"] == "Lowercase" for step in steps)
 
     @cached_property
+    def splits_chinese(self) -> bool:
+        """Whether every Chinese character is set apart before anything else, as BERT does."""
+        return any(step.get("handle_chinese_chars") is True for step in parts(self._state, "normalizer"))
+
+    @cached_property
+    def added(self) -> list[AddedToken]:
+        """The tokens that are looked for before the text is cut: [MASK] and its like."""
+        return list(self._library.get_added_tokens_decoder().values())
+
+    @cached_property
     def _state(self) -> dict[str, Any]:
         """The pipeline as tokenizer.json has it. Costly to make, and not needed to encode."""
         state: dict[str, Any] = json.loads(self._library.to_str())
@@ -162,6 +180,14 @@ class Tokenizer:
     def vocab_size(self) -> int:
         """The highest id + 1: the rows an embedding table needs."""
         return max(self._library.get_vocab(with_added_tokens=True).values()) + 1
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """Every token, by id; an id that nothing has gives an empty string."""
+        found = [""] * self.vocab_size
+        for text, at in self._library.get_vocab(with_added_tokens=True).items():
+            found[at] = text
+        return found
 
     @cached_property
     def digest(self) -> str:
@@ -188,18 +214,24 @@ class Tokenizer:
         _write(folder / "tokenizer_config.json", _pretty(config))
         _write(folder / "tokenizer.json", _pretty(self._state))
 
-    def _class_and_options(self) -> dict[str, Any]:
+    @cached_property
+    def family(self) -> str | None:
+        """bert, roberta or albert where this is exactly that published pipeline; None for any other."""
         family = FAMILY_OF_KIND.get(self._state["model"]["type"])
-        if family is not None:
-            options = _options_in(family, self._state)
-            added = [token(row, set()) for row in self._state["added_tokens"]]
-            try:
-                twin = build(family, vocabulary_of(Path("tokenizer.json"), self._state), self._named, added, options)
-                if _canonical(json.loads(twin.to_str())) == _canonical(self._state):
-                    return {"tokenizer_class": CLASS_OF_FAMILY[family], **options}
-            except ConfigError:
-                pass  # it lacks what the family's template needs, so it is not of that family
-        return {"tokenizer_class": "PreTrainedTokenizerFast"}
+        if family is None:
+            return None
+        options = _options_in(family, self._state)
+        added = [token(row, set()) for row in self._state["added_tokens"]]
+        try:
+            twin = build(family, vocabulary_of(Path("tokenizer.json"), self._state), self._named, added, options)
+        except ConfigError:
+            return None  # it lacks what the family's template needs, so it is not of that family
+        return family if _canonical(json.loads(twin.to_str())) == _canonical(self._state) else None
+
+    def _class_and_options(self) -> dict[str, Any]:
+        if self.family is None:
+            return {"tokenizer_class": "PreTrainedTokenizerFast"}
+        return {"tokenizer_class": CLASS_OF_FAMILY[self.family], **_options_in(self.family, self._state)}
 
     def _vocabulary_files(self) -> dict[str, str]:
         """The family's older files, where they can say what the vocabulary is."""
@@ -423,7 +455,7 @@ def _clean(text: object, at: int) -> str | tuple[str, str]:
     raise InputError(f"text {at} is {given}, not a str or a pair of them", "read or decode it first")
 
 
-def _encoded(encoding: tokenizers.Encoding, max_length: int | None) -> Encoded:
+def _encoded(encoding: tokenizers.Encoding, max_length: int | None, added: Mapping[int, str]) -> Encoded:
     full = len(encoding)
     ids, tokens, offsets = encoding.ids, encoding.tokens, encoding.offsets
     words, segments, special = encoding.word_ids, encoding.type_ids, encoding.special_tokens_mask
@@ -431,6 +463,8 @@ def _encoded(encoding: tokenizers.Encoding, max_length: int | None) -> Encoded:
         kept = _kept(encoding.sequence_ids, max_length)
         ids, tokens, offsets = ([row[at] for at in kept] for row in (ids, tokens, offsets))  # type: ignore[assignment]
         words, segments, special = ([row[at] for at in kept] for row in (words, segments, special))  # type: ignore[assignment]
+    # The library shows such a token as it stood in the text: a mask with the space that it took, the unknown by itself.
+    tokens = [added.get(at, text) for at, text in zip(ids, tokens, strict=True)]
     return Encoded(ids, tokens, offsets, words, segments, list(map(bool, special)), full - len(ids))
 
 
