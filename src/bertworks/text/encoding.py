@@ -22,7 +22,7 @@ from bertworks.text.sentences import sentences
 from bertworks.text.tokenizer import Tokenizer
 from bertworks.text.words import HAN, ONE_HAN, Segmenter, WordFinder
 
-KNOWN_CHUNKS = 200_000  # about 30 MB; when full it is begun anew
+KNOWN_CHUNKS = 400_000  # about 60 MB; when full it is begun anew
 LONGEST_KNOWN = 24  # longer chunks seldom come again
 # Where a segmenter has cut what BERT does not: AB and T恤 of ABT恤.
 LOOSE_EDGE = re.compile(f"[^ {HAN}]\0[^ {HAN}]")
