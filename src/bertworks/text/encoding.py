@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from bertworks.text.tokenizer import Tokenizer
 from bertworks.text.words import HAN, ONE_HAN, Segmenter, WordFinder
 
 KNOWN_CHUNKS = 400_000  # about 60 MB; when full it is begun anew
+NOTHING = "(?!)"  # a pattern that nothing matches
 LONGEST_KNOWN = 24  # longer chunks seldom come again
 # Where a segmenter has cut what BERT does not: AB and T恤 of ABT恤.
 LOOSE_EDGE = re.compile(f"[^ {HAN}]\0[^ {HAN}]")
@@ -64,8 +65,9 @@ class DocumentEncoder:
         verbatim = not any(added.normalized for added in tokenizer.added)  # so their text is known before normalising
         self._cut = _CUTS.get(tokenizer.family or "") if verbatim else None
         self._cut_chinese = tokenizer.family == "bert" and tokenizer.splits_chinese
-        unsafe = [_UNSAFE.get(tokenizer.family or "", "(?!)"), *(re.escape(added.content) for added in tokenizer.added)]
-        self._unsafe = re.compile("|".join(unsafe))
+        unsafe = _UNSAFE.get(tokenizer.family or "", NOTHING)
+        self._unsafe = re.compile("|".join([unsafe, *(re.escape(added.content) for added in tokenizer.added)]))
+        self._told_by_added = unsafe == NOTHING  # then a sentence's neighbours make no difference to it
         self._known: dict[str, bytes] = {}
 
     def encode(self, texts: Sequence[str]) -> EncodedDocuments:
@@ -91,8 +93,11 @@ class DocumentEncoder:
         rows: list[list[str]] = []
         words: dict[int, NDArray[np.bool_]] = {}
         segmented: list[tuple[int, list[str]]] = []
+        # Asked of all sentences at once, in the fastest way there is, this is most often answered for each of them.
+        together = "\n".join(texts) if self._told_by_added else ""
+        doubtful = not self._told_by_added or any(one.content in together for one in self.tokenizer.added)
         for at, text in enumerate(texts):
-            safe = self._cut is not None and not self._unsafe.search(text)
+            safe = self._cut is not None and not (doubtful and self._unsafe.search(text))
             if self.words.needs_segmenter(text):
                 pieces = self.words.edges(text) if safe and self._cut_chinese else []
                 if pieces and not LOOSE_EDGE.search("\0".join(pieces)):
@@ -148,7 +153,10 @@ class DocumentEncoder:
         return done, counts
 
     def _plainly(self, texts: list[str]) -> Iterable[bytes]:
-        return [self._bytes(ids) for ids in self.tokenizer.ids_of(texts)]
+        found = self.tokenizer.ids_of(texts)
+        flat = np.fromiter(chain.from_iterable(found), self.dtype).tobytes()
+        edges = [0, *accumulate(len(ids) * self.dtype.itemsize for ids in found)]
+        return [flat[first:last] for first, last in pairwise(edges)]
 
     def _bytes(self, ids: Sequence[int]) -> bytes:
         return np.array(ids, self.dtype).tobytes()
@@ -178,5 +186,5 @@ _APART = (
 )
 # Where cutting at spaces might give other ids. In BERT nowhere: it changes text a character at a time and then cuts at
 # every space. Byte-level BPE takes runs of white space together; and \0 is a mark here.
-_UNSAFE = {"bert": "(?!)", "roberta": r"[^\S ]|\0|  ", "albert": f" (?![{_APART}])|[^{_APART}] "}
+_UNSAFE = {"bert": NOTHING, "roberta": r"[^\S ]|\0|  ", "albert": f" (?![{_APART}])|[^{_APART}] "}
 _CUTS: dict[str, Callable[[str], list[str]]] = {"bert": _bare, "albert": _bare, "roberta": _spaced}

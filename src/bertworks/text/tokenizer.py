@@ -448,7 +448,7 @@ def _options_in(family: str, state: Mapping[str, Any]) -> dict[str, Any]:
 def _clean(text: object, at: int) -> str | tuple[str, str]:
     """A text as the library takes it: half a surrogate pair, which UTF-8 cannot hold, becomes U+FFFD."""
     if isinstance(text, str):
-        return LONE_SURROGATE.sub("\ufffd", text)
+        return text if text.isascii() else LONE_SURROGATE.sub("\ufffd", text)
     if isinstance(text, tuple | list) and len(text) == 2 and all(isinstance(one, str) for one in text):
         return LONE_SURROGATE.sub("\ufffd", text[0]), LONE_SURROGATE.sub("\ufffd", text[1])
     given = f"({', '.join(type(one).__name__ for one in text)})" if isinstance(text, tuple) else type(text).__name__

@@ -67,7 +67,7 @@ class WordFinder:
 
     def needs_segmenter(self, text: str) -> bool:
         """Whether the marks alone would leave Chinese characters apart, or all in one word."""
-        return self.segmenter is not None and TWO_HAN.search(text) is not None
+        return self.segmenter is not None and not text.isascii() and TWO_HAN.search(text) is not None
 
     def edges(self, text: str) -> list[str]:
         """A text in pieces at whose edges words begin: Chinese words, and what stands between them.
