@@ -47,10 +47,13 @@ WORDS = [
 ]
 
 
-def tiny_folder(folder: Path, family: str, vocab_size: int | None = None) -> Path:
-    """A random masked-LM model with a WordPiece, byte-BPE or Unigram tokenizer of about a hundred tokens."""
+def tiny_folder(folder: Path, family: str, vocab_size: int | None = None, tokenizer_of: str | None = None) -> Path:
+    """A random masked-LM model with a WordPiece, byte-BPE or Unigram tokenizer of about a hundred tokens.
+
+    The tokenizer is the family's own, or that of the family `tokenizer_of`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = tiny_tokenizer(family)
+    tokenizer = tiny_tokenizer(tokenizer_of or family.removesuffix("-prelayernorm"))
     size = vocab_size or tokenizer.vocab_size
     torch.manual_seed(4)
     common = {
@@ -64,6 +67,10 @@ def tiny_folder(folder: Path, family: str, vocab_size: int | None = None) -> Pat
     }
     if family == "bert":
         model = transformers.BertForMaskedLM(transformers.BertConfig(max_position_embeddings=40, **common))
+    elif family == "roberta-prelayernorm":
+        positions = 40 + (tokenizer.pad_id or 0) + 1
+        settings = transformers.RobertaPreLayerNormConfig(max_position_embeddings=positions, **common)
+        model = transformers.RobertaPreLayerNormForMaskedLM(settings)
     elif family == "roberta":
         positions = 40 + (tokenizer.pad_id or 0) + 1
         settings = transformers.RobertaConfig(max_position_embeddings=positions, type_vocab_size=1, **common)

@@ -6,11 +6,14 @@ import math
 
 import pytest
 import torch
+import transformers
 
 from bertworks.inspect import costs, parameters
 from bertworks.layers.init import Unfilled
 from bertworks.models import ARCHITECTURES, preset, preset_names
 from bertworks.models.albert import AlbertConfig
+from bertworks.models.config import to_hf
+from bertworks.models.parts import Architecture
 
 CASES = [(family, head) for family in ARCHITECTURES for head in ARCHITECTURES[family].heads]
 
@@ -41,6 +44,22 @@ def test_formulas_of_heads(family: str, head: str, tied: bool) -> None:
     assert summary["heads"] == sum(weight.numel() for weight in model.heads.parameters())
 
 
+@pytest.mark.parametrize("name", ["bert-base-uncased", "roberta-large", "efficient_mlm_m0.40", "albert-base-v2"])
+def test_counts_equal_transformers_own(name: str) -> None:
+    found = preset(name)
+    assert found is not None
+    family, config = found
+    settings = transformers.AutoConfig.for_model(family.name, **to_hf(config, family.keys))
+    with torch.device("meta"):
+        theirs = transformers.AutoModelForMaskedLM.from_config(settings)
+        bare = transformers.AutoModel.from_config(settings)
+    assert parameters.summary(parameters.parts(family.name, config))["total"] == sum(
+        weight.numel() for weight in bare.parameters()
+    )
+    with_head = parameters.summary(parameters.parts(family.name, config, ("masked_lm",), pooler=False))
+    assert with_head["total_with_heads"] == sum(weight.numel() for weight in theirs.parameters())
+
+
 def test_albert_groups_count_every_block_of_their_own() -> None:
     config = AlbertConfig().but(layers=6, groups=3, inner_layers=2)
     with Unfilled():
@@ -55,14 +74,14 @@ def test_published_arithmetic_of_bert_base() -> None:
     assert abs(step / 589e6 - 1) < 0.005
 
 
-@pytest.mark.parametrize("name", ["bert-mini", "albert-base-v2"])
+@pytest.mark.parametrize("name", ["bert-mini", "albert-base-v2", "efficient_mlm_m0.40"])
 def test_arithmetic_equals_what_pytorch_counts(name: str) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     found = preset(name)
     assert found is not None
     family, config = found
-    config = config.but(vocab_size=1000)
+    config = config.but(vocab_size=1000, layers=min(12, config.layers))
     model = family.build(config, (), False).eval()
     model.encoder.way = "eager"
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
@@ -70,11 +89,12 @@ def test_arithmetic_equals_what_pytorch_counts(name: str) -> None:
     assert counter.get_total_flops() == 64 * costs.flops_per_token(config, 64)["forward"]
 
 
-def test_memory_to_train_is_near_what_autograd_keeps() -> None:
+@pytest.mark.parametrize("family", [ARCHITECTURES["bert"], ARCHITECTURES["roberta-prelayernorm"]])
+def test_memory_to_train_is_near_what_autograd_keeps(family: Architecture) -> None:
     found = preset("bert-mini")
     assert found is not None
-    family, config = found
-    config = config.but(vocab_size=1000, dropout=0.0, attention_dropout=0.0)
+    small = {name: getattr(found[1], name) for name in ("hidden_size", "layers", "heads", "intermediate_size")}
+    config = family.config().but(vocab_size=1000, dropout=0.0, attention_dropout=0.0, **small)
     model = family.build(config, (), False).train()
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     kept: dict[int, int] = {}

@@ -13,8 +13,14 @@ from bertworks.models.encoder import Model, Output
 from bertworks.models.folder import Description, load_model
 
 LENGTH = 40  # positions that a tiny model has for text
-FAMILIES = ("bert", "roberta", "albert")
-PREFIX = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert"}
+PREFIX = {
+    "bert": "Bert",
+    "roberta": "Roberta",
+    "roberta-prelayernorm": "RobertaPreLayerNorm",
+    "albert": "Albert",
+}
+FAMILIES = tuple(PREFIX)
+AFTER_PADDING = ("roberta", "roberta-prelayernorm")  # their positions start past the padding id, 1
 TASKS = (
     "Model",
     "ForMaskedLM",
@@ -40,7 +46,7 @@ def config(family: str, **over: Any) -> transformers.PretrainedConfig:
         "num_hidden_layers": 3,
         "num_attention_heads": 3,
         "intermediate_size": 37,
-        "max_position_embeddings": LENGTH + (2 if family == "roberta" else 0),
+        "max_position_embeddings": LENGTH + (2 if family in AFTER_PADDING else 0),
         "type_vocab_size": 1 if family == "roberta" else 2,
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
@@ -108,7 +114,7 @@ def difference(theirs: Any, ours: Output, heads: tuple[str, ...]) -> float:
     if theirs.get("pooler_output") is not None and ours.pooled is not None:
         pairs.append((theirs.pooler_output, ours.pooled))
     assert all(a.shape == b.shape for a, b in pairs)
-    return max(float((a - b).abs().max()) for a, b in pairs)
+    return float(torch.stack([(a - b).abs().max() for a, b in pairs]).max())  # a NaN anywhere comes through
 
 
 def random_ids(peers: Peers, rows: int, length: int) -> torch.Tensor:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from .peers import CLASSES, FAMILIES, LENGTH, PREFIX, Peers, difference, make, random_ids
+from bertworks.errors import InputError
+
+from .peers import AFTER_PADDING, CLASSES, FAMILIES, LENGTH, PREFIX, Peers, difference, make, random_ids
 
 CLOSE = 1e-5
 
@@ -72,15 +74,51 @@ def test_albert_groups(tmp_path: Path, layers: int, groups: int, inner: int) -> 
     assert len(ours.maps) == layers * inner
 
 
-def test_roberta_counts_positions_past_the_padding_id_wherever_padding_stands(tmp_path: Path) -> None:
-    peers = make(tmp_path, "roberta", "RobertaModel")
-    ids = random_ids(peers, 3, 9)
-    ids[0, 4:] = 1
-    ids[1, :3] = 1
-    ids[2, 4] = 1
+# 1 is RoBERTa's own; a WordPiece vocabulary has its padding at 0.
+@pytest.mark.parametrize("pad_id", [0, 1, 5])
+@pytest.mark.parametrize("family", AFTER_PADDING)
+def test_roberta_counts_positions_past_the_padding_id_wherever_padding_stands(
+    tmp_path: Path, family: str, pad_id: int
+) -> None:
+    peers = make(tmp_path, family, PREFIX[family] + "Model", pad_token_id=pad_id)
+    ids = torch.randint(6, 97, (3, 9))
+    ids[0, 4:] = pad_id
+    ids[1, :3] = pad_id
+    ids[2, 4] = pad_id
     with torch.no_grad():
-        theirs, ours = peers.both(ids, ids != 1)
+        theirs, ours = peers.both(ids, ids != pad_id)
     assert difference(theirs, ours, ()) <= CLOSE
+
+
+@pytest.mark.parametrize("pad_id", [0, 1, 5])
+@pytest.mark.parametrize("family", AFTER_PADDING)
+def test_the_longest_text_is_the_positions_less_those_up_to_the_padding_id(
+    tmp_path: Path, family: str, pad_id: int
+) -> None:
+    peers = make(tmp_path, family, PREFIX[family] + "Model", pad_token_id=pad_id, max_position_embeddings=20)
+    longest = peers.description.config.max_length
+    assert longest == 20 - pad_id - 1
+    ids = torch.randint(6, 97, (2, longest + 1))
+    with torch.no_grad():
+        theirs, ours = peers.both(ids[:, :longest])
+    assert difference(theirs, ours, ()) <= CLOSE
+    with pytest.raises((IndexError, RuntimeError)):
+        peers.theirs(ids)
+    with pytest.raises(InputError, match="position 20 is outside the model's 20"):
+        peers.ours(ids)
+
+
+def test_the_last_hidden_state_of_a_pre_norm_model_is_the_one_that_heads_read(tmp_path: Path) -> None:
+    """Its norm closes the stack; the states between the layers are those on the residual path, not normed."""
+    peers = make(tmp_path, "roberta-prelayernorm", "RobertaPreLayerNormModel")
+    with torch.no_grad():
+        theirs, ours = peers.both(random_ids(peers, 2, 9))
+    assert torch.equal(theirs.hidden_states[-1], theirs.last_hidden_state)
+    assert torch.equal(ours.hidden[-1], ours.last)
+    last_block = peers.ours.encoder.stack.blocks[-1]
+    before, _ = last_block(ours.hidden[-2])
+    assert torch.allclose(peers.ours.encoder.stack.final_norm(before), ours.last, atol=CLOSE)
+    assert not torch.allclose(before, ours.last, atol=0.1)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -88,7 +126,7 @@ def test_gelu_of_roberta_head_and_other_published_constants(family: str) -> None
     from bertworks.models import ARCHITECTURES
 
     config = ARCHITECTURES[family].config()
-    assert config.norm_eps == (1e-5 if family == "roberta" else 1e-12)
+    assert config.norm_eps == (1e-5 if family in AFTER_PADDING else 1e-12)
     assert config.activation == ("gelu-tanh" if family == "albert" else "gelu")
     assert (config.dropout, config.attention_dropout) == ((0.0, 0.0) if family == "albert" else (0.1, 0.1))
 

@@ -11,7 +11,9 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from bertworks.folders import new_folder
-from bertworks.models.folder import load_model, write_model
+from bertworks.layers.init import initialise
+from bertworks.models import ARCHITECTURES
+from bertworks.models.folder import Description, load_model, write_model
 
 from .peers import CLASSES, FAMILIES, PREFIX, difference, make, random_ids
 
@@ -43,19 +45,47 @@ def test_both_ways(tmp_path: Path, family: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_born_here_is_one_of_transformers(tmp_path: Path, family: str) -> None:
+    """From a configuration alone, as pre-training makes it: no file of theirs has ever been beside it."""
+    architecture = ARCHITECTURES[family]
+    config = architecture.config().but(
+        vocab_size=97, hidden_size=24, layers=3, heads=3, intermediate_size=37, positions=40, segments=2, pad_id=0
+    )
+    if family == "albert":
+        config = config.but(embedding_size=16)
+    model = architecture.build(config, ("masked_lm",)).eval()
+    initialise(model, config.init, 0.3, torch.Generator().manual_seed(6))
+    with new_folder(tmp_path / "born") as folder:
+        write_model(folder, model, Description(architecture, config, None))
+    theirs, info = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "born", output_loading_info=True)
+    assert type(theirs).__name__ == PREFIX[family] + "ForMaskedLM"
+    assert not info["missing_keys"]
+    assert not info["unexpected_keys"]
+    assert sum(w.numel() for w in theirs.parameters()) == sum(w.numel() for w in model.parameters())
+    ids = torch.randint(1, 97, (3, config.max_length))
+    ids[1, 20:] = 0
+    with torch.no_grad():
+        wanted = theirs(ids, attention_mask=(ids != 0).long()).logits
+        given = model(ids, real=ids != 0).scores["masked_lm"]
+    assert (wanted - given)[ids != 0].abs().max() <= 1e-5
+    assert load_model(tmp_path / "born")[1].config == config
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_old_spellings_prefixes_and_buffers(tmp_path: Path, family: str) -> None:
     """gamma and beta, no prefix, position_ids, a tied decoder written out: all the same model."""
     peers = make(tmp_path, family, PREFIX[family] + "ForMaskedLM")
     path = tmp_path / "model.safetensors"
     tensors = load_file(path)
-    embedding = tensors[f"{family}.embeddings.word_embeddings.weight"]
-    decoder = {"bert": "cls.predictions.", "roberta": "lm_head.", "albert": "predictions."}[family]
+    prefix = family.replace("-", "_")
+    embedding = tensors[f"{prefix}.embeddings.word_embeddings.weight"]
+    decoder = {"bert": "cls.predictions.", "albert": "predictions."}.get(family, "lm_head.")
     tensors[f"{decoder}decoder.weight"] = embedding.clone()
     tensors[f"{decoder}decoder.bias"] = tensors[f"{decoder}bias"].clone()
-    tensors[f"{family}.embeddings.position_ids"] = torch.arange(40)[None]
+    tensors[f"{prefix}.embeddings.position_ids"] = torch.arange(40)[None]
     old = {}
     for key, tensor in tensors.items():
-        key = key.removeprefix(f"{family}.")
+        key = key.removeprefix(f"{prefix}.")
         if "norm" in key.lower():
             key = key.replace(".weight", ".gamma").replace(".bias", ".beta")
         old[key] = tensor

@@ -88,9 +88,13 @@ def test_pairs_and_ids(exact: bertworks.Predictor) -> None:
     assert (from_ids.last - exact.encode("who?").last).abs().max() <= 1e-6
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
-def test_fill_equals_transformers_pipeline(tmp_path: Path, family: str) -> None:
-    folder = tiny_folder(tmp_path, family)
+FOLDERS = [("bert", "bert"), ("roberta", "roberta"), ("albert", "albert")]
+FOLDERS += [("roberta-prelayernorm", "roberta"), ("roberta-prelayernorm", "bert")]
+
+
+@pytest.mark.parametrize(("family", "tokenizer_of"), FOLDERS)
+def test_fill_equals_transformers_pipeline(tmp_path: Path, family: str, tokenizer_of: str) -> None:
+    folder = tiny_folder(tmp_path, family, tokenizer_of=tokenizer_of)
     ours = bertworks.load(folder, dtype="fp32", device="cpu")
     pipe = transformers.pipeline("fill-mask", model=str(folder), device="cpu", top_k=4)
     mask = ours.tokenizer.mask_token
@@ -107,6 +111,26 @@ def test_fill_equals_transformers_pipeline(tmp_path: Path, family: str) -> None:
     many = ours.fill([text, two])
     assert isinstance(many[0][0], bertworks.Guess)
     assert isinstance(many[1][0], list)
+
+
+@pytest.mark.filterwarnings("ignore:1 of 8 texts were longer")
+def test_a_pre_norm_model_of_lower_case_pieces_is_saved_as_transformers_reads_it(tmp_path: Path) -> None:
+    """Its tokenizer is not the one its model_type suggests: the class that the folder names decides, here and there."""
+    first = tiny_folder(tmp_path / "first", "roberta-prelayernorm", tokenizer_of="bert")
+    bertworks.load(first, dtype="fp32", device="cpu").save(tmp_path / "saved")
+    ours = bertworks.load(tmp_path / "saved", dtype="fp32", device="cpu")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
+    model = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "saved")
+    assert ours.tokenizer.kind == "wordpiece"
+    assert ours.tokenizer.pad_id == ours.config.pad_id == tokenizer.pad_token_id == model.config.pad_token_id == 0
+    texts = [*TEXTS, ("The Cat", "on the mat?")]
+    for text, mine in zip(texts, ours.encode(texts), strict=True):
+        pair = (text,) if isinstance(text, str) else text
+        given = tokenizer(*pair, truncation=True, max_length=ours.max_length, return_tensors="pt")
+        assert given["input_ids"][0].tolist() == mine.ids
+        with torch.no_grad():
+            theirs = model.roberta_prelayernorm(**given).last_hidden_state[0]
+        assert (theirs - mine.last).abs().max() <= 1e-5
 
 
 def test_save_and_load_again_here_and_elsewhere(tmp_path: Path, minilm: Path, exact: bertworks.Predictor) -> None:
@@ -133,9 +157,9 @@ def test_a_half_precision_model_saves_as_it_is(tmp_path: Path, minilm: Path) -> 
     assert np.array_equal(again.embed(TEXTS), half.embed(TEXTS))
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
-def test_too_long_is_cut_and_said(tmp_path: Path, family: str) -> None:
-    predictor = bertworks.load(tiny_folder(tmp_path, family), dtype="fp32", device="cpu")
+@pytest.mark.parametrize(("family", "tokenizer_of"), FOLDERS)
+def test_too_long_is_cut_and_said(tmp_path: Path, family: str, tokenizer_of: str) -> None:
+    predictor = bertworks.load(tiny_folder(tmp_path, family, tokenizer_of=tokenizer_of), dtype="fp32", device="cpu")
     long = " ".join(["the cat sat"] * 100)
     with pytest.warns(BertworksWarning, match="longer than 40 tokens"):
         assert len(predictor.encode(long).ids) == 40

@@ -340,6 +340,26 @@ def test_a_folder_of_transformers(tmp_path: Path) -> None:
     same_outputs(model, loaded(found, tmp_path / "out"))
 
 
+@pytest.mark.parametrize("said", [{"model_type", "architectures"}, {"model_type"}, set()])
+def test_a_folder_of_the_pre_norm_roberta(tmp_path: Path, said: set[str]) -> None:
+    """As its published checkpoints are; what config.json does not say, the tensors do."""
+    settings = transformers.RobertaPreLayerNormConfig(**{**SIZES, "pad_token_id": 0})
+    model = transformers.RobertaPreLayerNormForMaskedLM(settings)
+    whole = {"model_type": "roberta-prelayernorm", "architectures": ["RobertaPreLayerNormForMaskedLM"]}
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    (tmp_path / "config.json").write_text(json.dumps({**SIZES, **{key: whole[key] for key in said}}))
+    found = read_legacy(tmp_path, allow_pickle=True)
+    assert found.config == {**SIZES, **whole}
+    assert found.tensors.keys() == model.state_dict().keys()
+
+
+def test_a_class_that_config_json_names_is_kept_whatever_the_family(tmp_path: Path) -> None:
+    named = {"model_type": "distilbert", "architectures": ["DistilBertModel"]}
+    torch.save({"x.weight": torch.ones(2)}, tmp_path / "pytorch_model.bin")
+    (tmp_path / "config.json").write_text(json.dumps(named))
+    assert read_legacy(tmp_path, allow_pickle=True).config == named
+
+
 # --- what is refused ----------------------------------------------------------------------------------------
 
 

@@ -58,6 +58,7 @@ FORMULAS: dict[str, str] = {
     "layer.attention": "4*(H*H + H)",
     "layer.feedforward": "2*H*F + F + H",
     "layer.norms": "2*2*H",
+    "final_norm": "2*H",
     "pooler": "H*H + H",
 }
 HEAD_FORMULAS: dict[str, str] = {
@@ -69,7 +70,11 @@ HEAD_FORMULAS: dict[str, str] = {
     "answer": "2*H + 2",
     "choose": "H + 1",
 }
-ROBERTA_CLASSIFY = "H*H + H + C*H + C"
+# RoBERTa's classifier has a dense layer of its own before the scores; this is what differs by family.
+ROBERTA_HEADS = {"classify": "H*H + H + C*H + C"}
+HEADS_OF: dict[str, dict[str, str]] = {"roberta": ROBERTA_HEADS, "roberta-prelayernorm": ROBERTA_HEADS}
+# Stacks of pre-norm layers, which one more norm closes.
+PRE_NORM = ("roberta-prelayernorm",)
 
 
 def parts(family: str, config: EncoderConfig, heads: tuple[str, ...] = (), pooler: bool = True) -> list[Part]:
@@ -84,13 +89,13 @@ def parts(family: str, config: EncoderConfig, heads: tuple[str, ...] = (), poole
     for name, formula in FORMULAS.items():
         if name == "embeddings.projection" and not isinstance(config, AlbertConfig):
             continue
+        if name == "final_norm" and family not in PRE_NORM:
+            continue
         if name == "pooler" and not pooler:
             continue
         found.append(part(name, formula, blocks(config) if name.startswith("layer.") else 1))
     for head in heads:
-        formula = HEAD_FORMULAS[head]
-        if family == "roberta" and head == "classify":
-            formula = ROBERTA_CLASSIFY
+        formula = HEADS_OF.get(family, {}).get(head, HEAD_FORMULAS[head])
         if head == "masked_lm" and not config.tied:
             formula += " + V*E"
         found.append(part(f"heads.{head}", formula))
@@ -108,11 +113,11 @@ def summary(found: list[Part]) -> dict[str, int]:
     return {
         "total": everything - heads,
         "embeddings": add("embeddings."),
-        "encoder": add("layer."),
+        "encoder": add("layer.") + add("final_norm"),
         "layer": add("layer.", each=True),
         "attention": add("layer.attention"),
         "feedforward": add("layer.feedforward"),
-        "norms": add("layer.norms") + add("embeddings.norm"),
+        "norms": add("layer.norms") + add("embeddings.norm") + add("final_norm"),
         "pooler": add("pooler"),
         "heads": heads,
         "total_with_heads": everything,

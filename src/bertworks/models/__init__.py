@@ -9,8 +9,14 @@ from .bert import BERT
 from .config import EncoderConfig
 from .parts import Architecture
 from .roberta import ROBERTA
+from .roberta_prelayernorm import ROBERTA_PRELAYERNORM
 
-ARCHITECTURES: dict[str, Architecture] = {"bert": BERT, "roberta": ROBERTA, "albert": ALBERT}
+ARCHITECTURES: dict[str, Architecture] = {
+    "bert": BERT,
+    "roberta": ROBERTA,
+    "roberta-prelayernorm": ROBERTA_PRELAYERNORM,
+    "albert": ALBERT,
+}
 
 
 def architecture(name: str) -> Architecture:

@@ -46,8 +46,13 @@ def masked_lm(config: EncoderConfig) -> MaskedLM:
     )
 
 
-def encoder_rows(prefix: str, config: EncoderConfig) -> list[Row]:
-    """The encoder's rows, which RoBERTa shares under its own prefix."""
+def encoder_rows(
+    prefix: str,
+    config: EncoderConfig,
+    attention_norm: str = "attention.output.LayerNorm",
+    feedforward_norm: str = "output.LayerNorm",
+) -> list[Row]:
+    """The encoder's rows, which RoBERTa shares under its own prefix; a layer's norms are named for where they stand."""
     rows = [
         same(f"{prefix}embeddings.word_embeddings.weight", "encoder.embeddings.tokens.weight"),
         same(f"{prefix}embeddings.position_embeddings.weight", "encoder.embeddings.positions.weight"),
@@ -61,10 +66,10 @@ def encoder_rows(prefix: str, config: EncoderConfig) -> list[Row]:
         for part in ("query", "key", "value"):
             rows += module(f"{theirs}.attention.self.{part}", f"{ours}.attention.{part}")
         rows += module(f"{theirs}.attention.output.dense", f"{ours}.attention.out")
-        rows += module(f"{theirs}.attention.output.LayerNorm", f"{ours}.attention_norm")
+        rows += module(f"{theirs}.{attention_norm}", f"{ours}.attention_norm")
         rows += module(f"{theirs}.intermediate.dense", f"{ours}.feedforward.up")
         rows += module(f"{theirs}.output.dense", f"{ours}.feedforward.down")
-        rows += module(f"{theirs}.output.LayerNorm", f"{ours}.feedforward_norm")
+        rows += module(f"{theirs}.{feedforward_norm}", f"{ours}.feedforward_norm")
     return rows + module(f"{prefix}pooler.dense", "encoder.pooler.dense")
 
 

@@ -11,7 +11,7 @@ from bertworks.errors import ConfigError, nearest, tell
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """What the three families share. The defaults are BERT-base's, as published."""
+    """What the families share. The defaults are BERT-base's, as published."""
 
     vocab_size: int = 30522
     hidden_size: int = 768

@@ -15,7 +15,7 @@ from bertworks.heads.pair import Pair
 from bertworks.heads.span import Span
 from bertworks.heads.tag import Tag
 from bertworks.layers.attention import Attention
-from bertworks.layers.blocks import PostNormBlock
+from bertworks.layers.blocks import PostNormBlock, PreNormBlock
 from bertworks.layers.feedforward import FeedForward
 from bertworks.weights.names import NameTable
 
@@ -74,11 +74,18 @@ class Architecture:
 
 def post_norm_block(config: EncoderConfig, way: str) -> PostNormBlock:
     """One layer as BERT has it."""
-    return PostNormBlock(
+    return PostNormBlock(*_sublayers(config, way), config.norm_eps, config.dropout)
+
+
+def pre_norm_block(config: EncoderConfig, way: str) -> PreNormBlock:
+    """The same layer with its norms first; the stack then wants a norm at its end."""
+    return PreNormBlock(*_sublayers(config, way), config.norm_eps, config.dropout)
+
+
+def _sublayers(config: EncoderConfig, way: str) -> tuple[Attention, FeedForward]:
+    return (
         Attention(config.hidden_size, config.heads, config.attention_dropout, way),
         FeedForward(config.hidden_size, config.intermediate_size, config.activation),
-        config.norm_eps,
-        config.dropout,
     )
 
 

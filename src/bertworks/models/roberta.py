@@ -12,7 +12,7 @@ from bertworks.heads.pool import Pooler
 from bertworks.layers.embeddings import Embeddings
 from bertworks.layers.positions import LearnedPositions, after_padding
 from bertworks.layers.stack import Stack
-from bertworks.weights.names import NameTable, module
+from bertworks.weights.names import NameTable, Row, module
 
 from .bert import decoder_rows, encoder_rows, task_rows
 from .config import ENCODER_KEYS, EncoderConfig, Key, rows_with
@@ -44,6 +44,11 @@ class RobertaConfig(EncoderConfig):
 
 
 def encoder(config: RobertaConfig, pooler: bool = True, way: str = "fused") -> Encoder:
+    return around(Stack([post_norm_block(config, way) for _ in range(config.layers)]), config, pooler)
+
+
+def around(stack: Stack, config: RobertaConfig, pooler: bool) -> Encoder:
+    """Embeddings before a stack and a pooler after it; the pre-norm variant has another stack between the same."""
     width, pad_id = config.hidden_size, config.pad_id or 0
     return Encoder(
         Embeddings(
@@ -55,7 +60,7 @@ def encoder(config: RobertaConfig, pooler: bool = True, way: str = "fused") -> E
             norm_eps=config.norm_eps,
             dropout=config.dropout,
         ),
-        Stack([post_norm_block(config, way) for _ in range(config.layers)]),
+        stack,
         partial(after_padding, pad_id=pad_id),
         Pooler(width) if pooler else None,
     )
@@ -72,8 +77,11 @@ def classify(config: RobertaConfig) -> DenseClassifier:
 
 
 def names(config: RobertaConfig, heads: tuple[str, ...]) -> NameTable:
-    rows = [
-        *encoder_rows("roberta.", config),
+    return NameTable("roberta.", [*encoder_rows("roberta.", config), *head_rows(config, heads)])
+
+
+def head_rows(config: RobertaConfig, heads: tuple[str, ...]) -> list[Row]:
+    return [
         *module("lm_head.dense", "heads.masked_lm.dense"),
         *module("lm_head.layer_norm", "heads.masked_lm.norm"),
         *decoder_rows("lm_head.decoder", "lm_head.bias", config.tied),
@@ -81,7 +89,6 @@ def names(config: RobertaConfig, heads: tuple[str, ...]) -> NameTable:
         *module("classifier.out_proj", "heads.classify.scores"),
         *task_rows(tuple(head for head in heads if head != "classify") or ("tag",)),
     ]
-    return NameTable("roberta.", rows)
 
 
 BASE = RobertaConfig()

@@ -370,7 +370,8 @@ def _as_it_is(source: Path, found: dict[str, torch.Tensor]) -> LegacyCheckpoint:
     if kind is None:
         raise ConfigError(f"{path}: no model_type, and the tensors do not tell", 'Add "model_type", such as "bert".')
     config["model_type"] = kind
-    config.setdefault("architectures", [_class_of(kind, tensors)])
+    if "architectures" not in config:
+        config["architectures"] = [_class_of(kind, tensors)]
     files = _tokenizer_files(source.parent)
     words = [tensor for name, tensor in tensors.items() if name.endswith("embeddings.word_embeddings.weight")]
     for tensor in words:
@@ -389,6 +390,7 @@ def _model_type(names: Iterable[str]) -> str | None:
     text = "\n".join(names)
     marks = {
         "albert_layer_groups": "albert",
+        "roberta_prelayernorm.": "roberta-prelayernorm",
         "roberta.": "roberta",
         "lm_head.": "roberta",
         "electra.": "electra",
@@ -402,7 +404,13 @@ def _model_type(names: Iterable[str]) -> str | None:
 def _class_of(kind: str, names: Iterable[str]) -> str:
     """The class whose heads the tensors have, for configs from before there was `architectures`."""
     text = "\n".join(names)
-    family = {"bert": "Bert", "albert": "Albert", "roberta": "Roberta", "electra": "Electra"}.get(kind)
+    family = {
+        "bert": "Bert",
+        "albert": "Albert",
+        "roberta": "Roberta",
+        "roberta-prelayernorm": "RobertaPreLayerNorm",
+        "electra": "Electra",
+    }.get(kind)
     if family is None:
         raise ConfigError(f"model_type {kind!r} without architectures: the class is not known", "Add architectures.")
     if "seq_relationship." in text or "sop_classifier." in text:
