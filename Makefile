@@ -41,6 +41,8 @@ demo: install
 
 bench: install
 	$(BIN)/python bench/load_and_forward.py
+	$(BIN)/python bench/prepare.py --memory
+	$(BIN)/python bench/batches.py
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
