@@ -36,6 +36,10 @@ class InputError(BertworksError):
     """A text, an id or a data file that the model cannot take."""
 
 
+class CannotWriteError(InputError):
+    """A place that cannot be written: full, forbidden, or taken meanwhile."""
+
+
 class BertworksWarning(UserWarning):
     """Something done on the reader's behalf that they should know of, in one line."""
 

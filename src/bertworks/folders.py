@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from .errors import ConfigError, InputError, UnsafeFileError
+from .errors import CannotWriteError, ConfigError, InputError, UnsafeFileError
 
 
 def inside(folder: Path, name: str) -> Path | None:
@@ -88,16 +88,16 @@ def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
         for path in temporary.rglob("*"):
             flush(path)
         flush(temporary)
-        if out.is_dir():
+        if replace and out.is_dir():
             old = Path(tempfile.mkdtemp(prefix=f".{out.name}.old.", dir=out.parent))
             out.rename(old / out.name)
             temporary.rename(out)
             shutil.rmtree(old)
         else:
-            temporary.rename(out)
+            temporary.rename(out)  # over an empty folder at most: what another process put there meanwhile stays
         flush(out.parent)
     except OSError as error:
-        raise InputError(
+        raise CannotWriteError(
             f"{out} cannot be written: {error.strerror or error}", "free space, or name another folder"
         ) from None
     finally:

@@ -243,6 +243,7 @@ def test_a_file_of_line_ends_is_not_held(tmp_path: Path) -> None:
         patch.setattr(module, "blocks", blocks)
         stream = documents([written(tmp_path, "a.txt", b"")], "auto", "text", Tally())
         patch.setattr(module, "_of_lines", lambda chunks, address, tally: iter([taken]))
+        patch.setattr(module, "_has_blank_line", lambda address: False)  # reads it all, and holds nothing
         assert next(iter(stream)) <= 6
 
 
@@ -496,3 +497,27 @@ def test_a_file_named_twice_is_read_once_and_counted(tmp_path: Path) -> None:
         ["one"],
         {"files_named_twice": 4},
     )
+
+
+def test_chinese_in_its_older_encoding_is_refused_by_name(tmp_path: Path) -> None:
+    """Read as UTF-8 it would be nothing but U+FFFD."""
+    path = tmp_path / "gbk.txt"
+    path.write_bytes(("我们的国家有很多人在学习语言模型，这是不错的。\n" * 40).encode("gb18030"))
+    with pytest.raises(InputError, match=r"reads as GB18030[\s\S]*iconv -f GB18030"):
+        list(documents([str(path)], "auto", "text", Tally()))
+    path.write_bytes(("Это русский текст в старой кодировке.\n" * 40).encode("koi8-r"))
+    with pytest.raises(InputError, match="is not UTF-8"):
+        list(documents([str(path)], "auto", "text", Tally()))
+    path.write_bytes(("Un café très agréable à côté de la forêt, où l'on mange.\n" * 400).encode("latin-1"))
+    with pytest.raises(InputError, match="is not UTF-8"):
+        list(documents([str(path)], "auto", "text", Tally()))
+    path.write_bytes(b"English with one bad byte \xff in each of its long lines of words and words.\n" * 400)
+    tally = Tally()
+    assert len(list(documents([str(path)], "line", "text", tally))) == 400
+    assert tally.counts["bad_utf8_lines"] == 400
+
+
+def test_auto_finds_a_blank_line_behind_the_first_megabyte(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("a line of words that is a sentence of its own\n" * 60_000 + "\nanother document\n")
+    assert len(list(documents([str(path)], "auto", "text", Tally()))) == 2

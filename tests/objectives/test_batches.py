@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertworks.errors import BertworksError, BertworksWarning, InputError
+from bertworks.errors import BertworksWarning, InputError
 from bertworks.objectives import batches
 from bertworks.objectives.batches import IGNORED, Examples, Place, TrainingBatch, feed
 from bertworks.objectives.order import Permutation
@@ -185,8 +185,44 @@ def test_layouts_are_made_once_and_kept(tmp_path: Path) -> None:
     assert equal(first, again)
     index = next((folder / "indexes").iterdir())
     (index / "start").write_bytes(b"torn")
-    with pytest.raises(BertworksError, match=r"not a whole index[\s\S]*remove"):
-        Examples(Store(folder), PUBLISHED["bert"], 64, say=said.append)
+    mended = Examples(Store(folder), PUBLISHED["bert"], 64, say=said.append).batch(Place(), 8)
+    assert "not a whole index" in said[1]
+    assert equal(first, mended)
+
+
+def test_processes_that_want_one_index_at_once(tmp_path: Path) -> None:
+    """One makes it, the others wait for it."""
+    import subprocess
+    import sys
+
+    tokenizer = plain_tokenizer(tmp_path / "t")
+    folder = tmp_path / "s"
+    store_of(folder, tokenizer, random_documents(tokenizer, 60, 1))
+    script = """
+import sys
+from bertworks.objectives.batches import Examples
+from bertworks.objectives.published import published
+from bertworks.text.store import Store
+sys.stdin.readline()
+said = []
+for length in range(32, 60):
+    Examples(Store(sys.argv[1]), published("bert"), length, say=said.append)
+print(len(said))
+"""
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    time.sleep(1.5)
+    for run in runs:
+        assert run.stdin is not None
+        run.stdin.write("go\n")
+        run.stdin.flush()
+    outs = [run.communicate(timeout=60)[0] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0, 0]
+    assert sum(map(int, outs)) == 28
 
 
 def test_a_store_that_cannot_be_written_beside_is_still_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +273,10 @@ def test_a_reader_that_stops_leaves_no_thread(store: Store) -> None:
 def test_wrong_sizes_are_refused(store: Store) -> None:
     with pytest.raises(InputError, match="cannot be shared by 3"):
         examples_of(store, "roberta").batch(Place(), 8, ranks=3)
+    with pytest.raises(InputError, match="no rank -1 of 2"):
+        examples_of(store, "roberta").batch(Place(), 4, rank=-1, ranks=2)
+    with pytest.raises(InputError, match="no place"):
+        Place(0, -1)
     with pytest.raises(InputError, match="examples of 3 tokens cannot be made"):
         examples_of(store, "bert", length=3)
 

@@ -141,6 +141,7 @@ def test_published_rows_are_what_the_papers_say() -> None:
         ({"copies": 0}, "at least 1"),
         ({"ngrams": (0.0,)}, "how likely"),
         ({"corrupt": "bart"}, "did you mean 'bert'"),
+        ({"corrupt": "similar"}, "replaces whole words"),
         ({"masking": "dynamical"}, "did you mean 'dynamic'"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import warnings
 from itertools import pairwise
 from pathlib import Path
@@ -130,7 +132,7 @@ def _small_tasks(stream, stored, first=0):  # type: ignore[no-untyped-def]
         yield working.Task(number, [document], number >= stored)
 
 
-def test_other_options_begin_anew(wordpiece: Path, corpus: Path, tmp_path: Path) -> None:
+def test_other_options_are_refused(wordpiece: Path, corpus: Path, tmp_path: Path) -> None:
     def fail(_: Progress) -> None:
         raise RuntimeError("stop")
 
@@ -139,13 +141,48 @@ def test_other_options_begin_anew(wordpiece: Path, corpus: Path, tmp_path: Path)
     assert (tmp_path / "s.part").is_dir()
     with pytest.raises(InputError, match="its preparation was not finished"):
         Store(tmp_path / "s")
-    with pytest.warns(BertworksWarning, match="begun anew"):
-        store = prepare(Plan((str(corpus),), wordpiece, segment=False, shard_tokens=2000), tmp_path / "s")
+    other = Plan((str(corpus),), wordpiece, segment=False, shard_tokens=2000)
+    with pytest.raises(InputError, match=r"begun otherwise \(segment\), and holds whole shards[\s\S]*remove"):
+        prepare(other, tmp_path / "s")
+    shutil.rmtree(tmp_path / "s.part")
+    assert prepare(other, tmp_path / "s").documents > 200
     assert not (tmp_path / "s.part").exists()
-    assert store.documents > 200
 
 
-def test_a_changed_source_begins_anew(wordpiece: Path, tmp_path: Path) -> None:
+def test_what_is_not_ours_is_not_touched(wordpiece: Path, corpus: Path, tmp_path: Path) -> None:
+    part = tmp_path / "s.part"
+    part.mkdir()
+    (part / "thesis.txt").write_text("precious")
+    with pytest.raises(InputError, match="is in the way"):
+        prepare(Plan((str(corpus),), wordpiece), tmp_path / "s")
+    assert (part / "thesis.txt").read_text() == "precious"
+    shutil.rmtree(part)
+    part.write_text("a file")
+    with pytest.raises(InputError, match="is in the way"):
+        prepare(Plan((str(corpus),), wordpiece), tmp_path / "s")
+    assert part.read_text() == "a file"
+
+
+def test_a_failure_leaves_nothing_lying_about(wordpiece: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "torn.jsonl").write_text('{"text": ')
+    for name in ("empty.txt", "torn.jsonl"):
+        with pytest.raises(InputError):
+            prepare(Plan((str(tmp_path / name),), wordpiece), tmp_path / "s")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.txt", "torn.jsonl"]
+
+
+def test_names_that_are_no_utf8(wordpiece: Path, tmp_path: Path) -> None:
+    """As archives from Chinese Windows unpack."""
+    folder = os.fsencode(tmp_path / "gbk")
+    os.mkdir(folder)  # noqa: PTH102
+    with open(folder + b"/\xc4\xe3.txt", "w") as file:  # noqa: PTH123
+        file.write("one line of words here\n")
+    store = prepare(Plan((str(tmp_path / "gbk"),), wordpiece), tmp_path / "s")
+    assert store.document_name(0).endswith("\ufffd\ufffd\ufffd.txt:1") or "\ufffd" in store.document_name(0)
+
+
+def test_a_changed_source_is_refused(wordpiece: Path, tmp_path: Path) -> None:
     path = corpora.written(tmp_path / "c.jsonl", corpora.documents(100))
     plan = Plan((str(path),), wordpiece, shard_tokens=1000)
 
@@ -155,9 +192,8 @@ def test_a_changed_source_begins_anew(wordpiece: Path, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         prepare(plan, tmp_path / "s", progress=fail)
     corpora.written(path, corpora.documents(100, seed=1))
-    with pytest.warns(BertworksWarning, match="begun anew"):
-        changed = prepare(plan, tmp_path / "s")
-    assert bytes_of(changed.folder) == bytes_of(prepare(plan, tmp_path / "other").folder)
+    with pytest.raises(InputError, match=r"begun otherwise \(files\)"):
+        prepare(plan, tmp_path / "s")
 
 
 def test_duplicates_are_dropped_and_told(wordpiece: Path, corpus: Path, tmp_path: Path) -> None:
@@ -171,6 +207,7 @@ def test_duplicates_are_dropped_and_told(wordpiece: Path, corpus: Path, tmp_path
 
 def test_a_taken_name_and_an_empty_source_are_refused(wordpiece: Path, corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "something").touch()
     with pytest.raises(InputError, match="is there already"):
         prepare(Plan((str(corpus),), wordpiece), tmp_path / "s")
     (tmp_path / "empty.txt").write_text("\n \n")

@@ -43,6 +43,10 @@ class Place:
     epoch: int = 0
     position: int = 0
 
+    def __post_init__(self) -> None:
+        if self.epoch < 0 or self.position < 0:
+            raise InputError(f"there is no place {self.epoch}, {self.position}", "both are 0 or more")
+
 
 @dataclass(frozen=True)
 class TrainingBatch:
@@ -128,6 +132,8 @@ class Examples:
 
     def batch(self, place: Place, rows: int, *, rank: int = 0, ranks: int = 1) -> TrainingBatch:
         """The `rows` examples that come next; of these, one of `ranks` equal shares."""
+        if ranks < 1 or not 0 <= rank < ranks:
+            raise InputError(f"there is no rank {rank} of {ranks}", "ranks are numbered from 0")
         if rows < 1 or rows % ranks:
             raise InputError(f"a batch of {rows} rows cannot be shared by {ranks} ranks", f"take a multiple of {ranks}")
         share = rows // ranks

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertworks.errors import BertworksError, InputError, tell
+from bertworks.errors import BertworksError, CannotWriteError, InputError, tell
 from bertworks.folders import new_folder
 from bertworks.text.store import INDEXES, Store, file_digest
 
@@ -47,24 +49,48 @@ def layout_index(
     wanted = _described(store, frame, objective, length, seed, copy)
     name = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:16]
     folder = store.folder / INDEXES / name
-    if folder.is_dir():
-        return _mapped(folder)
-    say(f"laying out {store.documents:,} documents as {objective.layout} of {length} (once; kept in {folder})")
 
     def rows() -> Iterator[Pieces]:
         return _made(store, frame, objective, length, seed, copy, say)
 
     try:
-        with new_folder(folder) as draft:
-            _write(draft, rows(), wanted)
-    except (InputError, OSError):
-        if folder.is_dir():  # another process was quicker, with the same result
+        if folder.is_dir():
             return _mapped(folder)
-        say(f"{folder} cannot be written: the layout is made anew each time")
+    except BertworksError as error:
+        say(f"{error.message}: it is made again")
+    try:
+        with _alone(folder):
+            if not _whole(folder):  # else another process was quicker, with the same result
+                said = f"laying out {store.documents:,} documents as {objective.layout} of {length}"
+                say(f"{said} (once; kept in {folder})")
+                with new_folder(folder, replace=True) as draft:
+                    _write(draft, rows(), wanted)
+    except (CannotWriteError, OSError) as error:
+        reason = (
+            error.message if isinstance(error, CannotWriteError) else f"{folder} cannot be written: {error.strerror}"
+        )
+        say(f"{reason}; the layout is made anew each time")
         with tempfile.TemporaryDirectory() as name:
             _write(Path(name), rows(), wanted)
             return _mapped(Path(name))
     return _mapped(folder)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time: the ranks of a training all want the same index at once."""
+    folder.parent.mkdir(exist_ok=True)
+    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _whole(folder: Path) -> bool:
+    try:
+        _mapped(folder)
+    except BertworksError:
+        return False
+    return True
 
 
 def _described(store: Store, frame: Frame, objective: Objective, length: int, seed: int, copy: int) -> dict[str, Any]:
@@ -161,16 +187,18 @@ def _mapped(folder: Path) -> Pieces:
 
 def broken_indexes(store: Store) -> Iterator[str]:
     """What is wrong with the indexes kept beside a store; each is read whole."""
-    for path in sorted((store.folder / INDEXES).glob("*/index.json")):
+    for folder in sorted((store.folder / INDEXES).glob("[!.]*/")):
+        if not folder.is_dir():
+            continue
         try:
-            told = json.loads(path.read_bytes())
-            _mapped(path.parent)
-            changed = [name for name, digest in told["sha256"].items() if file_digest(path.parent / name) != digest]
+            _mapped(folder)
+            digests = json.loads((folder / "index.json").read_bytes())["sha256"]
+            changed = [name for name, digest in digests.items() if file_digest(folder / name) != digest]
         except BertworksError as error:
             yield f"{error.message}; {error.way_out}"
             continue
         for name in changed:
-            yield f"{path.parent / name} was changed since it was written; remove {path.parent}: it is made again"
+            yield f"{folder / name} was changed since it was written; remove {folder}: it is made again"
 
 
 def _array(path: Path, count: int) -> NDArray[Any]:

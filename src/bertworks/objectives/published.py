@@ -64,6 +64,11 @@ class Objective:
                 f"objective.pair is {self.pair!r}, but rows of {self.layout} hold no pairs",
                 'take layout = "segment-pairs" or "packed", or pair = "none"',
             )
+        if self.corrupt == "similar" and self.select == "tokens":
+            raise ConfigError(
+                'objective.corrupt is "similar", which replaces whole words, and objective.select is "tokens"',
+                'take select = "words" or "ngrams"',
+            )
         if self.ngrams and (min(self.ngrams) < 0 or sum(self.ngrams) <= 0):
             raise ConfigError(
                 f"objective.ngrams is {self.ngrams}", "give how likely 1, 2, … words are, such as 2, 1, 1"

@@ -14,9 +14,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 
 from bertworks.errors import InputError, nearest
-from bertworks.text.files import STDIN, SourceFile, Tally, blocks, kind_of, source_files
+from bertworks.text.files import STDIN, SourceFile, Tally, blocks, kind_of, printable, source_files
 from bertworks.text.lines import Chunks, lines
 from bertworks.text.rows import KINDS, READERS, Column, json_lines, parquet
 
@@ -41,7 +42,8 @@ def documents(sources: Sequence[str], how: str, column: str, tally: Tally) -> It
 
     Tables (.jsonl, .ndjson, .json, .csv, .tsv, .parquet; standard input that begins with a JSON object) give one for
     each row's `column`. Text files give one a `line`, one between `blank` lines, or one a `file`; `auto` is blank
-    where the file's first megabyte has a blank line between lines of text, and line otherwise. What is wrong with
+    where the file (of a pipe or an address: its first megabyte) has a blank line between lines of text, and line
+    otherwise. What is wrong with
     `how` or the sources is said at once, not at the first document.
     """
     if how not in HOWS:
@@ -54,23 +56,24 @@ def _of_file(address: str, how: str, column: str, tally: Tally) -> Iterator[Docu
     """A file's documents, counted."""
     tally.add("files_read")
     kind = kind_of(address)[0]
-    where = "standard input" if address == STDIN else address
+    name = printable(address)
+    where = "standard input" if address == STDIN else name
     wanted = Column(column, where, tally)
     if kind == ".parquet":
-        return _of_rows(parquet(address, wanted), address, tally)
+        return _of_rows(parquet(address, wanted), name, tally)
     stream = blocks(address)
     first = next(stream, b"")
     if not first:
         tally.add("files_empty")
     stream = chain((first,), stream)
     if kind in KINDS:
-        return _of_rows(READERS[kind](stream, wanted), address, tally)
+        return _of_rows(READERS[kind](stream, wanted), name, tally)
     if address == STDIN and JSON_START.match(first):
-        return _of_rows(json_lines(stream, wanted), address, tally)
+        return _of_rows(json_lines(stream, wanted), name, tally)
     chunks = lines(stream, tally, LONGEST, where)
     if how == "auto":
-        how, chunks = _decided(chunks)
-    return _of_lines(chunks, address, tally) if how == "line" else _of_groups(chunks, address, tally, how == "blank")
+        how, chunks = _decided(chunks, address)
+    return _of_lines(chunks, name, tally) if how == "line" else _of_groups(chunks, name, tally, how == "blank")
 
 
 def _of_rows(rows: Iterator[tuple[int, str | None]], address: str, tally: Tally) -> Iterator[Document]:
@@ -91,7 +94,7 @@ def _pieces(name: str, text: str, tally: Tally) -> Iterator[Document]:
             yield Document(_name(name, piece), some)
 
 
-def _decided(chunks: Chunks) -> tuple[str, Chunks]:
+def _decided(chunks: Chunks, address: str) -> tuple[str, Chunks]:
     """How `auto` is meant for these lines, and the same lines."""
     seen: list[tuple[list[str], bool]] = []
     size = 0
@@ -107,8 +110,24 @@ def _decided(chunks: Chunks) -> tuple[str, Chunks]:
                 text_before = True
         size += sum(map(len, some)) + len(some)
         if size >= SNIFF:
+            if "://" not in address and Path(address).is_file() and _has_blank_line(address):
+                return "blank", chain(seen, chunks)
             break
     return "line", chain(seen, chunks)
+
+
+def _has_blank_line(address: str) -> bool:
+    """Whether text stands on both sides of a blank line anywhere in a file: read for that alone, which is quick."""
+    text_before = blank_before = False
+    for some, _ in lines(blocks(address), Tally(), LONGEST, address):
+        for line in some:
+            if not line or line.isspace():
+                blank_before = text_before
+            elif blank_before:
+                return True
+            else:
+                text_before = True
+    return False
 
 
 def _numbered(chunks: Chunks, tally: Tally) -> Iterator[tuple[int, int, str]]:

@@ -88,6 +88,11 @@ def _itself(address: str) -> str:
     return address if address == STDIN or "://" in address else os.path.realpath(address)
 
 
+def printable(address: str) -> str:
+    """An address as text: a file's name may hold bytes that are no UTF-8, which nothing can store or print."""
+    return os.fsencode(address).decode("utf8", "replace") if not address.isascii() else address
+
+
 def kind_of(address: str) -> tuple[str, str | None]:
     """A name's suffix, lower case, without that of packing; and how it is packed."""
     name = next((part for part in address.split("::") if "://" in part), address)  # zip://a.txt::/tmp/all.zip

@@ -9,6 +9,10 @@ from collections.abc import Callable, Iterator
 from bertworks.errors import InputError
 from bertworks.text.files import Tally
 
+MANY_LOST = 100  # characters at the beginning of a file that are no UTF-8, before it is taken for another encoding
+COMMON_CHINESE = re.compile(
+    "[的一是不了在人有我他这个们中来上大为和国地到以说时要就出会也你对生能而子那得于着下自之年过发后作里]"
+)
 SPACE_WITHIN = 1 << 16  # how far back from the limit a white space is looked for, to cut a line that is too long
 SURROGATES = re.compile("[\ud800-\udfff]")
 Chunks = Iterator[tuple[list[str], bool]]
@@ -101,6 +105,7 @@ def _utf8(stream: Iterator[bytes], tally: Tally, where: str) -> Iterator[bytes]:
         if start.startswith(mark):
             raise InputError(f"{where} {what}", way_out)
     if not start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        _refuse_other_encodings(start, where)
         if start := start.removeprefix(codecs.BOM_UTF8):
             yield start
         yield from stream
@@ -113,6 +118,22 @@ def _utf8(stream: Iterator[bytes], tally: Tally, where: str) -> Iterator[bytes]:
         yield scrubbed(decoder.decode(b"", True), tally).encode()
     except UnicodeDecodeError:
         yield b"\xff"  # half a character at the end, to be replaced and counted as any bad byte is
+
+
+def _refuse_other_encodings(start: bytes, where: str) -> None:
+    """Of text in another encoding every character would be lost. A bad byte here and there is not that."""
+    try:
+        start.decode()
+        return
+    except UnicodeDecodeError:
+        text = start.decode(errors="replace")
+    lost = text.count("\ufffd")
+    if lost < MANY_LOST or lost * 20 < len(text) or lost * 2 < len(text) - len(text.encode("ascii", "ignore")):
+        return
+    chinese = len(COMMON_CHINESE.findall(start.decode("gb18030", "ignore")))
+    if chinese * 20 > lost:
+        raise InputError(f"{where} is not UTF-8: it reads as GB18030", "make it UTF-8: iconv -f GB18030 -t UTF-8")
+    raise InputError(f"{where} is not UTF-8", "find out its encoding and make it UTF-8: iconv -f ENCODING -t UTF-8")
 
 
 def scrubbed(text: str, tally: Tally) -> str:

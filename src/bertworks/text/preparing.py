@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from bertworks.errors import InputError, tell
+from bertworks.errors import InputError
 from bertworks.folders import flush
 from bertworks.text.cleaning import Cleaning, Duplicates
 from bertworks.text.documents import Tally, documents, source_files
 from bertworks.text.encoding import id_type
+from bertworks.text.files import printable
 from bertworks.text.growing import SHARDS, Growing, drop_notes, write_note
 from bertworks.text.store import FORMAT, MANIFEST, TOKENIZER, Store, manifest
 from bertworks.text.tokenizer import Tokenizer
@@ -52,9 +53,16 @@ class Plan:
 
     def stamp(self, digest: str) -> dict[str, Any]:
         """This plan as JSON, with each source's size and time, to know on a second run whether it is the same."""
-        files = [asdict(file) for file in source_files(self.sources)]
+        files = [asdict(file) | {"address": printable(file.address)} for file in source_files(self.sources)]
         tools = {name: _version(name) for name in TOOLS}
-        plan = asdict(self) | {"tokenizer": digest, "files": files, "format": FORMAT, "tools": tools}
+        sources = [printable(source) for source in self.sources]
+        plan = asdict(self) | {
+            "sources": sources,
+            "tokenizer": digest,
+            "files": files,
+            "format": FORMAT,
+            "tools": tools,
+        }
         return json.loads(json.dumps(plan))  # type: ignore[no-any-return]
 
 
@@ -78,7 +86,7 @@ class Progress:
 
 def prepare(plan: Plan, out: Path, *, workers: int = 1, progress: Callable[[Progress], None] | None = None) -> Store:
     """Make the store `out`. With `workers` above 1 documents are encoded in that many processes."""
-    if out.exists():
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise InputError(f"{out} is there already", "name another, or remove it first")
     tokenizer = Tokenizer.load(plan.tokenizer)
     _require_specials(tokenizer, plan.tokenizer)
@@ -96,6 +104,9 @@ def prepare(plan: Plan, out: Path, *, workers: int = 1, progress: Callable[[Prog
                 f"{part} cannot be written: {error.strerror or error}",
                 "free space, then run the same command again: it goes on after the last whole shard",
             ) from None
+        finally:
+            if (part / PLAN).exists() and not _has_shards(part):
+                shutil.rmtree(part)  # nothing is lost, and nothing lies about
     return Store(out)
 
 
@@ -124,22 +135,42 @@ def _locked(part: Path) -> Iterator[None]:
 
 
 def _begin(part: Path, plan: Plan, tokenizer: Tokenizer) -> None:
-    """A folder to work in: that of an earlier run of the same plan, or a new one."""
+    """A folder to work in: that of an earlier run of the same plan, or a new one. Nobody's work is thrown away."""
     stamp = plan.stamp(tokenizer.digest)
-    note = part / PLAN
     if part.exists():
-        try:
-            if json.loads(note.read_bytes()) == stamp and "-" not in plan.sources:
-                for draft in part.glob(".*"):  # of a file that was being written when the earlier run was killed
-                    draft.unlink()
-                return
-        except (OSError, ValueError):
-            pass
-        tell(f"{part} was begun from other sources or options, or from standard input: begun anew")
+        told = _plan_of(part)
+        if told == stamp and "-" not in plan.sources:
+            for draft in part.glob(".*"):  # of a file that was being written when the earlier run was killed
+                draft.unlink()
+            tokenizer.save(part / TOKENIZER)
+            return
+        if _has_shards(part):
+            changed = [name for name in stamp if told.get(name) != stamp[name]] or ["standard input, read only once"]
+            raise InputError(
+                f"{part} was begun otherwise ({', '.join(changed)}), and holds whole shards",
+                f"run that command again to go on, or remove {part} to begin anew",
+            )
         shutil.rmtree(part)
     (part / SHARDS).mkdir(parents=True)
+    write_note(part / PLAN, stamp)
     tokenizer.save(part / TOKENIZER)
-    write_note(note, stamp)
+
+
+def _plan_of(part: Path) -> dict[str, Any]:
+    """What an earlier run was to do; a folder that holds something else is not ours to touch."""
+    try:
+        told = json.loads((part / PLAN).read_bytes())
+        if isinstance(told, dict):
+            return told
+    except (OSError, ValueError):
+        pass
+    if part.is_dir() and not any(path for path in part.iterdir() if path.name not in (SHARDS, TOKENIZER)):
+        return {}
+    raise InputError(f"{part} is in the way: it is no preparation's", "move it, or name another --out")
+
+
+def _has_shards(part: Path) -> bool:
+    return any((part / SHARDS).glob("*.json"))
 
 
 def _fill(growing: Growing, plan: Plan, workers: int, progress: Callable[[Progress], None]) -> Progress:

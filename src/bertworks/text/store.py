@@ -216,8 +216,9 @@ class Store:
         ids = np.empty(len(positions), self.dtype)
         begins = np.empty(len(positions), np.bool_)
         owner = np.searchsorted(self.token_edges, positions, "right") - 1
-        for number in np.unique(owner):
-            here = owner == number
+        order = np.argsort(owner, kind="stable")
+        numbers, firsts = np.unique(owner[order], return_index=True)
+        for number, here in zip(numbers, np.split(order, firsts[1:]), strict=True):
             local = positions[here] - self.token_edges[number]
             shard = self.shard(int(number))
             ids[here] = shard.ids[local]
