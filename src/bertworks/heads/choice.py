@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from bertworks.layers.dropout import Dropout
+
 
 class Choice(nn.Module):
     """[candidates, width] pooled -> [candidates, 1]; group them by question afterwards.
@@ -17,7 +19,7 @@ class Choice(nn.Module):
 
     def __init__(self, width: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scores = nn.Linear(width, 1)
 
     def forward(self, pooled: Tensor) -> Tensor:

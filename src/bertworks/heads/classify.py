@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from bertworks.layers.dropout import Dropout
+
 
 class PooledClassifier(nn.Module):
     """[batch, width] from BERT's pooler -> [batch, labels]: BERT, ALBERT.
@@ -17,7 +19,7 @@ class PooledClassifier(nn.Module):
 
     def __init__(self, width: int, labels: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scores = nn.Linear(width, labels)
 
     def forward(self, pooled: Tensor) -> Tensor:
@@ -33,7 +35,7 @@ class DenseClassifier(nn.Module):
 
     def __init__(self, width: int, labels: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.dense = nn.Linear(width, width)
         self.scores = nn.Linear(width, labels)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from bertworks.layers.dropout import Dropout
+
 
 class Pair(nn.Module):
     """[batch, width] pooled -> [batch, 2]; score 0 is "follows" / "in order", as published.
@@ -17,7 +19,7 @@ class Pair(nn.Module):
 
     def __init__(self, width: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scores = nn.Linear(width, 2)
 
     def forward(self, pooled: Tensor) -> Tensor:

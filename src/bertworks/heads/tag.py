@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from bertworks.layers.dropout import Dropout
+
 
 class Tag(nn.Module):
     """[batch, length, width] -> [batch, length, labels].
@@ -15,7 +17,7 @@ class Tag(nn.Module):
 
     def __init__(self, width: int, labels: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scores = nn.Linear(width, labels)
 
     def forward(self, last: Tensor) -> Tensor:

@@ -21,6 +21,8 @@ from torch.nn import functional as F
 
 from bertworks.errors import ConfigError, nearest
 
+from .dropout import Dropout
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -70,7 +72,7 @@ class Sight:
 Attended = tuple[Tensor, Tensor | None]
 
 
-def eager(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: float = 0.0) -> Attended:
+def eager(query: Tensor, key: Tensor, value: Tensor, sight: Sight, drop: Dropout | None = None) -> Attended:
     """query, key, value [batch, heads, length, depth] -> the same shape, and maps [batch, heads, length, length].
 
     A query that may look at nothing gets zeros, as in the fused way.
@@ -83,25 +85,29 @@ def eager(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: floa
     maps = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
     if sight.mask is not None:
         maps = maps.masked_fill(~sight.mask, 0.0)
-    return F.dropout(maps, dropout) @ value, maps
+    return (drop(maps) if drop else maps) @ value, maps
 
 
-def fused(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: float = 0.0) -> Attended:
+def fused(query: Tensor, key: Tensor, value: Tensor, sight: Sight, drop: Dropout | None = None) -> Attended:
     """query, key, value [batch, heads, length, depth] -> the same shape; no maps."""
+    rate = drop.active if drop else 0.0
+    if rate and drop and drop.source and query.device.type == "cpu":
+        # With dropout PyTorch has no fused kernel for a CPU, and its own way there draws its numbers slowly.
+        return eager(query, key, value, sight, drop)[0], None
     mask = sight.mask
     if sight.bias is not None:
         bias = sight.bias.to(query.dtype)
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout), None
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate), None
 
 
-def packed(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: float = 0.0) -> Attended:
+def packed(query: Tensor, key: Tensor, value: Tensor, sight: Sight, drop: Dropout | None = None) -> Attended:
     """query, key, value [batch, heads, length, depth] -> the same shape, zeros on padding; no maps.
 
     Sequences of equal length go through one fused call. A mask or bias, where given, holds within sequences.
     """
     if sight.packing is None:
-        return fused(query, key, value, sight, dropout)
+        return fused(query, key, value, sight, drop)
     batch, heads, length, depth = query.shape
 
     def flat(x: Tensor) -> Tensor:
@@ -112,7 +118,7 @@ def packed(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: flo
     for group in sight.packing.groups:
         within = Sight(_within(sight.mask, group, length), _within(sight.bias, group, length))
         q, k, v = (x[group].transpose(1, 2) for x in (query, key, value))
-        part, _ = fused(q, k, v, within, dropout)
+        part, _ = fused(q, k, v, within, drop)
         out = out.index_put((group,), part.transpose(1, 2))
     return out.view(batch, length, heads, depth).transpose(1, 2), None
 
@@ -127,7 +133,7 @@ def _within(square: Tensor | None, group: Tensor, length: int) -> Tensor | None:
     return square[row[:, None, None], :, at[:, :, None], at[:, None, :]].permute(0, 3, 1, 2)
 
 
-Way = Callable[[Tensor, Tensor, Tensor, Sight, float], Attended]
+Way = Callable[[Tensor, Tensor, Tensor, Sight, Dropout | None], Attended]
 WAYS: dict[str, Way] = {"eager": eager, "fused": fused, "packed": packed}
 
 
@@ -149,7 +155,8 @@ class Attention(nn.Module):
             )
         if way not in WAYS:
             raise ConfigError(f"unknown way of attention {way!r}", nearest(way, WAYS) or f"known: {', '.join(WAYS)}")
-        self.heads, self.dropout, self.way = heads, dropout, way
+        self.heads, self.way = heads, way
+        self.dropout = Dropout(dropout)
         self.query = nn.Linear(width, width)
         self.key = nn.Linear(width, width)
         self.value = nn.Linear(width, width)
@@ -161,7 +168,7 @@ class Attention(nn.Module):
         batch, length, width = x.shape
         query, key, value = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self._project(x))
         attend = eager if sight.maps else WAYS[self.way]
-        y, maps = attend(query, key, value, sight, self.dropout if self.training else 0.0)
+        y, maps = attend(query, key, value, sight, self.dropout)
         return self.out(y.transpose(1, 2).reshape(batch, length, width)), maps
 
     def _project(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -204,4 +211,4 @@ class Attention(nn.Module):
         super()._load_from_state_dict(*args)
 
     def extra_repr(self) -> str:
-        return f"heads={self.heads}, dropout={self.dropout}, way={self.way}"
+        return f"heads={self.heads}, way={self.way}"

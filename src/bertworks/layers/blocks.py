@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from .attention import Attended, Attention, Sight
+from .dropout import Dropout
 from .feedforward import FeedForward
 
 
@@ -23,7 +24,7 @@ class Block(nn.Module):
         self.attention_norm = nn.LayerNorm(width, eps=norm_eps)
         self.feedforward = feedforward
         self.feedforward_norm = nn.LayerNorm(width, eps=norm_eps)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
 
 class PostNormBlock(Block):

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from bertworks.errors import ConfigError, InputError
 
+from .dropout import Dropout
 from .positions import LearnedPositions, SinusoidalPositions
 
 
@@ -42,7 +43,7 @@ class Embeddings(nn.Module):
         self.positions = positions
         self.segments = nn.Embedding(segments, size) if segments else None
         self.norm = nn.LayerNorm(size, eps=norm_eps)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.projection = nn.Linear(size, width) if width is not None else None
 
     def forward(self, ids: Tensor, segments: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
