@@ -15,6 +15,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "tokenizer": ("tokenizer", "Train a tokenizer, or show what one makes of a text."),
     "prepare": ("prepare", "Tokenise a corpus once, into a store that training reads."),
     "check": ("check", "What is wrong with a store before you train; what its training examples look like."),
+    "pretrain": ("pretrain", "Train a model on a store, as a recipe says."),
+    "recipes": ("recipes", "What recipes are shipped; one printed whole."),
     "fill": ("fill", "Fill in the blanks of a text: the likeliest words for [MASK]."),
     "embed": ("embed", "Turn texts into vectors."),
     "inspect": ("inspect", "What a model is made of: parameters by part, arithmetic, memory."),
@@ -34,6 +36,7 @@ class Verbs(click.Group):
         if name not in VERBS:
             return None
         command: click.Command = import_module(f".commands.{VERBS[name][0]}", __package__).command
+        _name_variables(command, f"BERTWORKS_{name}")
         return command
 
     def resolve_command(
@@ -49,6 +52,18 @@ class Verbs(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Verbs"):
             formatter.write_dl([(name, line) for name, (_, line) in VERBS.items()])
+
+
+def _name_variables(command: click.Command, prefix: str) -> None:
+    """BERTWORKS_<COMMAND>_<OPTION> as the option is spelled: click would go by the name of the Python parameter."""
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            _name_variables(inner, f"{prefix}_{name}")
+    for option in command.params:
+        if isinstance(option, click.Option):
+            long = next(one for one in option.opts if one.startswith("--"))
+            option.envvar = f"{prefix}_{long[2:]}".replace("-", "_").upper()
+            option.allow_from_autoenv = False
 
 
 def _completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
@@ -93,6 +108,6 @@ def main(args: list[str] | None = None) -> NoReturn:
     from .commands import reporting
 
     args = sys.argv[1:] if args is None else args
-    with reporting.errors_told(debug="--debug" in args):
-        code = main_group.main(args, prog_name="bertworks", standalone_mode=False)
+    with reporting.errors_told(debug="--debug" in args) as telling:
+        code = main_group.main(args, prog_name="bertworks", standalone_mode=False, obj=telling)
     sys.exit(code if isinstance(code, int) else 0)  # what a verb says by click.exceptions.Exit comes back as a number

@@ -55,6 +55,7 @@ class Encoder(nn.Module):
         mask: Tensor | None = None,
         hidden: bool = False,
         maps: bool = False,
+        firsts: Tensor | None = None,
     ) -> Output:
         """All of [batch, length] unless said otherwise:
 
@@ -65,13 +66,16 @@ class Encoder(nn.Module):
         positions  in place of the family's own numbering, which restarts in each sequence
         mask       a further restriction [batch or 1, heads or 1, queries or 1, keys], see `layers.masks`
         hidden     keep every layer's output; maps: keep the attention (takes the eager way)
+        firsts     flat positions [n] into batch·length of the tokens that the pooler reads, where a row holds several
+                   sequences; the first of each row where not given
         """
         if positions is None:
             positions = self.number(ids, sequences)
         x = self.embeddings(ids, segments, positions)
         sight = self._sight(real, sequences, mask, maps)
         done = self.stack(x, sight, positions, keep_hidden=hidden)
-        pooled = None if self.pooler is None else self.pooler(done.last)
+        read = done.last if firsts is None else done.last.flatten(0, 1)[firsts][:, None]
+        pooled = None if self.pooler is None else self.pooler(read)
         return Output(done.last, pooled, done.hidden, done.maps)
 
     def _sight(self, real: Tensor | None, sequences: Tensor | None, mask: Tensor | None, maps: bool) -> Sight:
@@ -138,6 +142,7 @@ class Model(nn.Module):
         hidden: bool = False,
         maps: bool = False,
         chosen: Tensor | None = None,
+        firsts: Tensor | None = None,
     ) -> Output:
         """As `Encoder.forward`; ids may be [questions, choices, length] for multiple choice.
 
@@ -148,7 +153,7 @@ class Model(nn.Module):
             ids = ids.flatten(0, 1)
             segments = None if segments is None else segments.flatten(0, 1)
             real = None if real is None else real.flatten(0, 1)
-        encoded = self.encoder(ids, segments, real, sequences, positions, mask, hidden, maps)
+        encoded = self.encoder(ids, segments, real, sequences, positions, mask, hidden, maps, firsts)
         scores: dict[str, Tensor] = {}
         for name, head in self.heads.items():
             if isinstance(head, MaskedLM):

@@ -1,0 +1,256 @@
+"""Pre-training: a recipe, a store and a run folder made into a model, an objective and a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertworks.config import Table, made
+from bertworks.errors import ConfigError, nearest, tell
+from bertworks.heads.pair import Pair
+from bertworks.heads.pool import Pooler
+from bertworks.layers.embeddings import give
+from bertworks.layers.init import initialise
+from bertworks.models import architecture, preset, preset_names
+from bertworks.models.config import EncoderConfig
+from bertworks.models.encoder import Model
+from bertworks.models.folder import Description, load_model
+from bertworks.models.parts import Architecture
+from bertworks.objectives.batches import IGNORED, Examples, Place, TrainingBatch
+from bertworks.objectives.published import Objective, published
+from bertworks.text.store import Store
+from bertworks.text.tokenizer import Tokenizer
+from bertworks.train.loop import Counts, Losses, Settings
+from bertworks.train.options import BatchOptions, BudgetOptions, OptimizerOptions, RunOptions, ScheduleOptions
+from bertworks.weights.matrix import read_matrix
+
+SECTIONS = ("model", "objective", "batch", "optimizer", "schedule", "budget", "run")
+EVALUATED = 64  # rows of a held-out batch
+MOST_EVALUATED = 2048  # rows of a held-out look
+PAIR_HEADS = ("sentence_order", "next_sentence")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe, checked section by section. `model` is what was written there; it is resolved against a store."""
+
+    model: Table
+    objective: Objective
+    settings: Settings
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> Recipe:
+        for name in table:
+            if name not in SECTIONS:
+                raise ConfigError(
+                    f"there is no section {name}", nearest(name, SECTIONS) or f"known: {', '.join(SECTIONS)}"
+                )
+        sections = {name: dict(table.get(name, {})) for name in SECTIONS}
+        objective = dict(sections["objective"])
+        base = published(objective.pop("preset")) if "preset" in objective else Objective()
+        found = cls(
+            sections["model"],
+            made(Objective, asdict(base) | objective, "objective"),
+            Settings(
+                made(BatchOptions, sections["batch"], "batch"),
+                made(OptimizerOptions, sections["optimizer"], "optimizer"),
+                made(ScheduleOptions, sections["schedule"], "schedule"),
+                made(BudgetOptions, sections["budget"], "budget"),
+                made(RunOptions, sections["run"], "run"),
+            ),
+        )
+        given = [name for name in ("preset", "architecture", "from") if name in found.model]
+        if not given or {"from"} < set(given):
+            raise ConfigError(
+                "[model] says " + (" and ".join(given) if given else "nothing"),
+                'give preset = "bert-mini", or architecture = "bert" and its sizes, or from = a model folder alone',
+            )
+        return found
+
+    def resolved(self, config: EncoderConfig, family: str) -> Table:
+        """The whole recipe with nothing left to defaults, as it is kept in the run."""
+        model = {name: value for name, value in asdict(config).items() if name != "labels"}
+        source = {"from": self.model["from"]} if "from" in self.model else {"architecture": family}
+        sections = {
+            name: asdict(getattr(self.settings, name)) for name in ("batch", "optimizer", "schedule", "budget", "run")
+        }
+        return {"model": source | ({} if "from" in source else model), "objective": asdict(self.objective), **sections}
+
+
+@dataclass(frozen=True)
+class Made:
+    """A model ready to train. `written`: the heads that a folder of Hugging Face's can hold."""
+
+    model: Model
+    description: Description
+    pair_head: str | None
+    written: tuple[str, ...]
+
+
+def make_model(recipe: Recipe, store: Store) -> Made:
+    """The model of a recipe: its vocabulary and padding are the store's."""
+    pairs = recipe.objective.pair != "none"
+    if "from" in recipe.model:
+        return _continued(recipe, store, pairs)
+    family, base = _base(recipe.model)
+    rest = {name: value for name, value in recipe.model.items() if name not in ("preset", "architecture")}
+    known = {field.name for field in fields(family.config)}
+    for name in rest:
+        if name not in known:
+            raise ConfigError(
+                f"there is no key model.{name}", nearest(name, known) or f"known: {', '.join(sorted(known))}"
+            )
+    given = asdict(base) | rest | {"vocab_size": store.vocab_size, "pad_id": store.tokenizer.pad_id}
+    config = made(family.config, given, "model")
+    _check_length(config, recipe)
+    pair_head = next((name for name in PAIR_HEADS if name in family.heads), "next_sentence") if pairs else None
+    own = pair_head is not None and pair_head in family.heads
+    heads = ("masked_lm", pair_head) if own and pair_head else ("masked_lm",)
+    model = family.build(config, heads, pooler=pairs)
+    if pair_head and not own:
+        model.heads[pair_head] = Pair(config.hidden_size)
+        if model.encoder.pooler is None:
+            model.encoder.pooler = Pooler(config.hidden_size)
+    generator = torch.Generator().manual_seed(recipe.settings.run.seed)
+    if recipe.settings.optimizer.embeddings:
+        _give_embeddings(model, store, recipe.settings.optimizer, generator)
+    initialise(model, config.init, config.init_std, generator)
+    return Made(model, Description(family, config, None), pair_head, heads)
+
+
+def _base(model: Table) -> tuple[Architecture, EncoderConfig]:
+    if "preset" in model:
+        found = preset(str(model["preset"]))
+        if found is None:
+            raise ConfigError(
+                f"model.preset is {model['preset']!r}", nearest(str(model["preset"]), preset_names()) or "see `inspect`"
+            )
+        if model.get("architecture", found[0].name) != found[0].name:
+            raise ConfigError(f"model.preset {model['preset']} is not of {model['architecture']}", "give one of them")
+        return found
+    family = architecture(str(model["architecture"]))
+    return family, family.config()
+
+
+def _give_embeddings(model: Model, store: Store, options: OptimizerOptions, generator: torch.Generator) -> None:
+    """Token vectors from a file; those that it has not are drawn."""
+    vocabulary = {text: at for at, text in enumerate(store.tokenizer.tokens) if text}
+    rows, found = read_matrix(options.embeddings).for_vocabulary(vocabulary, generator=generator)
+    width = model.encoder.embeddings.tokens.weight.shape[1]
+    if rows.shape[1] != width:
+        raise ConfigError(
+            f"{options.embeddings} has vectors of {rows.shape[1]}, the model's are of {width}",
+            f"set model.hidden_size={rows.shape[1]} (ALBERT: embedding_size), or take another file",
+        )
+    tell(f"{found:,} of {len(vocabulary):,} tokens have vectors in {options.embeddings}")
+    give(model.encoder.embeddings.tokens, rows)
+
+
+def _continued(recipe: Recipe, store: Store, pairs: bool) -> Made:
+    """A trained model, to go on with on another corpus."""
+    folder = Path(str(recipe.model["from"]))
+    more = [name for name in recipe.model if name not in ("from", "dropout", "attention_dropout")]
+    if more:
+        raise ConfigError(f"model.{more[0]} stands beside model.from", "what a folder holds cannot be changed")
+    store.require(Tokenizer.load(folder), str(folder))
+    model, description = load_model(folder, ("masked_lm",), dtype=torch.float32)
+    family = description.architecture
+    pair_head = next((name for name in PAIR_HEADS if name in family.heads), None) if pairs else None
+    if pair_head:
+        model, description = load_model(folder, ("masked_lm", pair_head), dtype=torch.float32)
+    if pairs and pair_head is None:
+        raise ConfigError(f"{folder}: {family.name} has no head for objective.pair", 'set objective.pair="none"')
+    _check_length(description.config, recipe)
+    heads = ("masked_lm", pair_head) if pair_head else ("masked_lm",)
+    return Made(model, description, pair_head, heads)
+
+
+def _check_length(config: EncoderConfig, recipe: Recipe) -> None:
+    length = recipe.settings.batch.length
+    if length > config.max_length:
+        raise ConfigError(
+            f"batch.length is {length}, more than the {config.max_length} tokens that the model has positions for",
+            f"set model.positions={config.positions + length - config.max_length}, or a shorter batch.length",
+        )
+    if recipe.objective.holds_pairs and config.segments < 2 and recipe.objective.pair != "none":
+        raise ConfigError("objective.pair wants two segments, the model has one", "set model.segments=2")
+
+
+def examples_of(recipe: Recipe, store: Store, say: Callable[[str], None]) -> Examples:
+    return Examples(store, recipe.objective, recipe.settings.batch.length, seed=recipe.settings.run.seed, say=say)
+
+
+class PretrainingLoss:
+    """Masked language modelling and, where there is one, the pair task: each a mean over the global batch, added."""
+
+    def __init__(self, pair_head: str | None, segments: int, packed: bool) -> None:
+        self.pair_head, self.segments, self.packed = pair_head, segments, packed
+
+    def __call__(self, module: nn.Module, batch: TrainingBatch, counts: Counts, accuracy: bool) -> Losses:
+        device = next(module.parameters()).device
+        output = module(**self.inputs(batch, device))
+        masked = output.scores["masked_lm"]
+        labels = torch.from_numpy(batch.labels).to(device)
+        total = _summed(masked, labels) / max(counts.chosen, 1)
+        facts = {"loss": float(total.detach())}
+        if accuracy:
+            facts["masked_accuracy"] = float((masked.argmax(-1) == labels).sum()) / max(counts.chosen, 1)
+        if self.pair_head:
+            scores = output.scores[self.pair_head]
+            answers = torch.from_numpy(batch.answers).to(device)
+            pairs = _summed(scores, answers) / max(counts.pairs, 1)
+            total = total + pairs
+            facts["pair_loss"] = float(pairs.detach())
+            facts["pair_accuracy"] = float((scores.argmax(-1) == answers).sum()) / max(counts.pairs, 1)
+        return Losses(total, facts)
+
+    def inputs(self, batch: TrainingBatch, device: torch.device) -> dict[str, Tensor]:
+        """What the model is handed: rows of one sequence need no more than where their padding is."""
+        sequences = torch.from_numpy(batch.sequences.astype("int32")).to(device)
+        found = {
+            "ids": torch.from_numpy(batch.ids).to(device),
+            "chosen": torch.from_numpy(batch.chosen).to(device),
+        }
+        found |= {"sequences": sequences} if self.packed else {"real": sequences > 0}
+        if self.segments > 1:
+            found["segments"] = torch.from_numpy(batch.segments.astype("int32")).to(device)
+        if self.pair_head:
+            found["firsts"] = torch.from_numpy(batch.firsts).to(device)
+        return found
+
+
+def _summed(scores: Tensor, labels: Tensor) -> Tensor:
+    return functional.cross_entropy(scores.float(), labels, ignore_index=IGNORED, reduction="sum")
+
+
+def loss_of(recipe: Recipe, ready: Made) -> PretrainingLoss:
+    return PretrainingLoss(ready.pair_head, ready.description.config.segments, recipe.objective.layout == "packed")
+
+
+def evaluation(
+    recipe: Recipe, store: Store, loss: PretrainingLoss, say: Callable[[str], None]
+) -> Callable[[nn.Module], dict[str, float]]:
+    """Held-out loss on masks that are the same at every look."""
+    fixed = replace(recipe.objective, masking="static", copies=1)
+    examples = Examples(store, fixed, recipe.settings.batch.length, seed=0, say=say)
+    rows = min(examples.count(0), MOST_EVALUATED)
+
+    def evaluate(module: nn.Module) -> dict[str, float]:
+        sums: dict[str, float] = {}
+        chosen = pairs = 0
+        for at in range(0, rows, EVALUATED):
+            batch = examples.batch(Place(0, at), min(EVALUATED, rows - at))
+            here = Counts(int((batch.labels >= 0).sum()), int((batch.answers >= 0).sum()))
+            losses = loss(module, batch, here, True)
+            chosen, pairs = chosen + here.chosen, pairs + here.pairs
+            for name, value in losses.facts.items():
+                sums[name] = sums.get(name, 0.0) + value * (here.pairs if name.startswith("pair") else here.chosen)
+        return {f"dev_{name}": value / (pairs if name.startswith("pair") else chosen) for name, value in sums.items()}
+
+    return evaluate
