@@ -7,13 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
 import bertworks as package
-from bertworks.cli import VERBS
+from bertworks.cli import VERBS, main_group
+from bertworks.commands.reporting import Counter, Report, counted
 from tests.shell import bertworks, python
 from tests.tiny import TEXTS, tiny_folder
 
@@ -214,6 +217,7 @@ def test_misuse_is_2_and_says_what_to_do(tiny: Path) -> None:
         ("fill", tiny, "a [MASK]", "--top-k", "0"): "--top-k",
         ("fill", tiny, "a [MASK]", "--topk", "3"): "--top-k",
         ("fill", tiny, "a [MASK]", "--dtype", "fp7"): "--dtype",
+        ("fill", tiny, "a [MASK]", "--seed", 2**63): "--seed",
     }.items():
         done = bertworks(*arguments)
         assert done.code == 2, arguments
@@ -274,6 +278,44 @@ def test_options_from_the_environment(tiny: Path) -> None:
     assert bertworks("fill", tiny, "a [MASK]", BERTWORKS_FILL_DTYPE="fp7").code == 2
 
 
+def options_of(context: click.Context, words: list[str]) -> Iterator[tuple[str, click.Option, click.Context]]:
+    """Every option with the name that the contract gives its variable, and the context that it is read in."""
+    command = context.command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from options_of(click.Context(inner, parent=context, info_name=name), [*words, name])
+    for option in command.params if words else ():
+        if isinstance(option, click.Option):
+            long = next(one for one in option.opts if one.startswith("--"))
+            yield "_".join(["BERTWORKS", *words, long[2:]]).replace("-", "_").upper(), option, context
+
+
+def test_every_option_answers_to_its_own_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = click.Context(main_group, info_name="bertworks", auto_envvar_prefix="BERTWORKS")
+    found = {name: (option, context) for name, option, context in options_of(root, [])}
+    assert {
+        "BERTWORKS_PREPARE_DOCUMENTS", "BERTWORKS_PREPARE_LANGUAGE", "BERTWORKS_CHECK_JSON",
+        "BERTWORKS_TOKENIZER_TRAIN_DOCUMENTS", "BERTWORKS_IMPORT_OUT", "BERTWORKS_PRETRAIN_DEV",
+    } <= set(found)  # fmt: skip
+    for name in found:
+        monkeypatch.setenv(name, "1")
+    for name, (option, context) in found.items():
+        source = option.consume_value(context, {})[1]
+        assert source is click.core.ParameterSource.ENVIRONMENT, name
+        monkeypatch.delenv(name)
+        source = option.consume_value(context, {})[1]
+        assert source is not click.core.ParameterSource.ENVIRONMENT, f"{name} is not the only one"
+        monkeypatch.setenv(name, "1")
+
+
+def test_debug_from_the_environment_shows_the_traceback(tmp_path: Path) -> None:
+    done = python("-m", "bertworks", "inspect", tmp_path, BERTWORKS_INSPECT_DEBUG="1")
+    assert done.code == 1
+    assert "Traceback" in done.err
+
+
 def test_quiet_says_nothing_but_the_result(tiny: Path) -> None:
     done = bertworks("embed", tiny, "-", "--quiet", stdin="the cat\n" + "the cat " * 99)
     assert done.err == ""
@@ -287,6 +329,14 @@ def test_completion(shell: str) -> None:
     assert "_BERTWORKS_COMPLETE" in script.out
     done = python("-m", "bertworks", _BERTWORKS_COMPLETE="bash_complete", COMP_WORDS="bertworks fi", COMP_CWORD="1")
     assert "fill" in done.out
+
+
+def test_one_is_singular(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [counted(count, "sentence") for count in (0, 1, 1540)] == ["0 sentences", "1 sentence", "1,540 sentences"]
+    counter = Counter(Report(as_json=False, quiet=False, seed=0), "texts")
+    counter.add(1)
+    counter.end()
+    assert capsys.readouterr().err.startswith("1 text in ")
 
 
 def test_version() -> None:

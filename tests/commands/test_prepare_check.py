@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bertworks.errors import BertworksWarning
+from bertworks.inspect.examples import Spelling, shown
+from bertworks.objectives.batches import Examples
+from bertworks.objectives.published import PUBLISHED
 from bertworks.text.store import Store
+from bertworks.text.tokenizer import Tokenizer
 
 from ..shell import bertworks
-from ..stores import plain_tokenizer, random_documents, store_of
+from ..stores import SPECIALS, plain_tokenizer, random_documents, store_of
 from ..text import corpora
 
 
@@ -61,6 +66,28 @@ def test_prepare_from_standard_input(made: tuple[Path, Path, Path], tmp_path: Pa
     assert Store(tmp_path / "s").documents == 2
 
 
+def test_one_of_each_into_an_empty_folder(made: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "a store"
+    out.mkdir()
+    done = bertworks("prepare", "-", "--tokenizer", made[1], "--out", out, "--workers", 1, stdin="the river\n")
+    assert done.code == 0, done.err
+    assert ": 1 document, 1 sentence, 2 tokens in 1 shard, " in done.out
+    assert f"next: bertworks check '{out}'\n" in done.out
+    done = bertworks("check", out)
+    assert ": 1 document, 1 sentence, 2 tokens\n" in done.out
+    assert f"next: bertworks check '{out}' --show 3 --objective bert\n" in done.out
+
+
+def test_options_from_the_environment(made: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "c.txt").write_text("the river\nthe bridge\n")
+    done = bertworks(
+        *("prepare", tmp_path / "c.txt", "--tokenizer", made[1], "--out", tmp_path / "s", "--workers", 1),
+        BERTWORKS_PREPARE_DOCUMENTS="file",
+        BERTWORKS_PREPARE_JSON="1",
+    )
+    assert done.json()["documents"] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -70,6 +97,8 @@ def test_prepare_from_standard_input(made: tuple[Path, Path, Path], tmp_path: Pa
         (["{corpus}", "--language", "english"], 1, "cleaning.languages has 'english'"),
         (["{corpus}", "--out", "{store}"], 1, "is there already"),
         (["{corpus}", "--tokenizer", "{corpus}"], 1, "is a file, not a model folder"),
+        (["{corpus}", "--likeness", "0.8"], 2, "--likeness goes with --duplicates near"),
+        (["{corpus}", "--duplicates", "exact", "--likeness", "0.9"], 2, "--likeness goes with --duplicates near"),
         ([], 2, "Missing argument 'SOURCE...'"),
     ],
 )
@@ -186,10 +215,82 @@ def test_no_colour_where_it_is_not_wanted(made: tuple[Path, Path, Path]) -> None
     assert "\x1b[" not in bertworks("check", made[2], "--show", 1).out
 
 
-def test_an_unknown_objective_names_the_nearest(made: tuple[Path, Path, Path]) -> None:
-    done = bertworks("check", made[2], "--show", 1, "--objective", "robert")
-    assert done.code == 1
-    assert "did you mean 'roberta'?" in done.err
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--show", "1", "--objective", "robert"], "'bert', 'bert-wwm', 'roberta', 'albert', 'macbert'"),
+        (["--objective", "albert"], "--objective goes with --show N"),
+        (["--objective", "bert"], "--objective goes with --show N"),  # though it is what is taken anyway
+        (["--epoch", "0"], "--epoch goes with --show N"),
+        (["--vectors", "x.vec"], "--vectors goes with --show N"),
+        (["--length", "7"], "8<=x<=65535"),
+        (["--length", "65536"], "8<=x<=65535"),
+        (["--show", "1", "--length", "65536"], "8<=x<=65535"),
+        (["--show", "65536"], "1<=x<=65535"),
+        (["--seed", str(2**63)], "--seed"),
+    ],
+)
+def test_misuse_of_check(made: tuple[Path, Path, Path], arguments: list[str], said: str) -> None:
+    done = bertworks("check", made[2], *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_what_only_show_needs_may_stand_in_the_environment(made: tuple[Path, Path, Path]) -> None:
+    done = bertworks("check", made[2], BERTWORKS_CHECK_OBJECTIVE="albert", BERTWORKS_CHECK_JSON="1")
+    assert done.json()["errors"] == []
+
+
+# -- what an example says of itself ----------------------------------------------------------------------
+
+
+def test_a_stranger_was_not_swapped(tmp_path: Path) -> None:
+    tokenizer = plain_tokenizer(tmp_path / "t")
+    texts = random_documents(tokenizer, 60, 2, sentences=3)
+    lone = store_of(tmp_path / "lone", tokenizer, [document[:1] for document in texts])
+    done = bertworks("check", lone.folder, "--show", 5, "--objective", "albert", "--json")
+    assert [one["answers"] for one in done.json()["examples"]] == [["B is from elsewhere"]] * 5
+    mixed = store_of(tmp_path / "mixed", tokenizer, texts[:30] + [document[:1] for document in texts[30:]])
+    for layout in ("segment-pairs", "packed"):
+        examples = Examples(mixed, replace(PUBLISHED["albert"], layout=layout), 256, say=lambda _: None)
+        rows = shown(examples, 0, list(range(examples.count(0))))
+        told = [set(one.answers) for one in rows]
+        assert set().union(*told) == {"A and B in order", "A and B swapped", "B is from elsewhere"}
+        if layout == "packed":
+            assert any(len(one) == 3 for one in told), "each sequence of a row is told for itself"
+        else:
+            assert all((one.answers == ["B is from elsewhere"]) == (len(one.documents) > 1) for one in rows)
+
+
+def test_a_chosen_word_stays_apart_from_the_next(made: tuple[Path, Path, Path]) -> None:
+    all_masked = replace(PUBLISHED["bert-wwm"], rate=0.9, corrupt="mask")
+    examples = Examples(Store(made[2]), all_masked, 64)
+    numbers = list(range(20))
+    rows, chosen, _ = examples.made(0, np.array(numbers))
+    for at, one in enumerate(shown(examples, 0, numbers)):
+        masked = [stretch for stretch in one.stretches if stretch.kind == "masked"]
+        assert len(masked) == int((chosen[at] & rows.begins[at]).sum())
+
+
+def test_no_space_is_made_up_before_full_width_signs(tmp_path: Path) -> None:
+    words = ["词", "。", "模", "“", "”", "…", "—", "，", "hello", ",", "한국"]
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIALS["bert"], *words]) + "\n", encoding="utf8")
+    tokenizer = Tokenizer.load(tmp_path)
+    spelling = Spelling(tokenizer)
+
+    def text(*tokens: str) -> str:
+        return spelling.text([tokenizer.tokens.index(one) for one in tokens])
+
+    assert text("词", "。", "模", "，", "“", "词", "”", "—", "…", "模") == "词。模，“词”—…模"
+    assert text("hello", "한국", "hello", ",") == "hello 한국 hello ,"
+
+
+@pytest.mark.parametrize("objective", ["bert", "macbert"])
+def test_the_legend_promises_what_there_is(made: tuple[Path, Path, Path], objective: str) -> None:
+    done = bertworks("check", made[2], "--show", 12, "--objective", objective)
+    *examples, legend = done.out.strip().splitlines()
+    assert ("→[MASK]" in legend) == ("→[MASK]" in "".join(examples)) == (objective == "bert")
+    assert ("a similar or random word" in legend) == (objective == "macbert")
 
 
 def test_a_warning_for_lone_sentences(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import select
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -180,6 +183,35 @@ def test_standard_input_is_a_text_a_line(folder: Path) -> None:
     assert bertworks("tokenizer", "encode", folder, stdin="").out == ""
     bad = bertworks("tokenizer", "encode", folder, stdin=b"a \xff b\n")
     assert rows(bad.out) == rows(bertworks("tokenizer", "encode", folder, "a \ufffd b").out)
+
+
+def test_a_pipe_is_answered_line_by_line(folder: Path) -> None:
+    command = [sys.executable, "-m", "bertworks", "tokenizer", "encode", str(folder), "-"]
+    told = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            for asked in ("\ufeffHello, world!\na", f"b\n{SENTENCE[:4]}", f"{SENTENCE[4:]}\n"):  # some in halves
+                process.stdin.write(asked.encode())
+                assert select.select([process.stdout], [], [], 60)[0], "no answer"
+                told.append(json.loads(process.stdout.readline()))
+            process.stdin.close()
+            assert process.stdout.read() == b""
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    texts = ("Hello, world!", "ab", SENTENCE)
+    assert told == [rows(bertworks("tokenizer", "encode", folder, text).out)[0] for text in texts]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(folder: Path) -> None:
+    (wanted,) = rows(bertworks("tokenizer", "encode", folder, "Hello").out)
+    for ending in ("", "\n"):
+        assert rows(bertworks("tokenizer", "encode", folder, stdin=f"\ufeffHello{ending}").out) == [wanted]
+    marked = rows(bertworks("tokenizer", "encode", folder, stdin="Hello\n\ufeffHello\n").out)
+    assert marked[1] == rows(bertworks("tokenizer", "encode", folder, "\ufeffHello").out)[0], "only the first line's"
+    assert bertworks("tokenizer", "encode", folder, stdin="\ufeff").out == ""
 
 
 def test_pairs_and_limits(folder: Path) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
+from bertworks.objectives.published import PUBLISHED
+
 from .prepare import report_lines
-from .reporting import Report, verb
+from .reporting import Report, counted, given, misused, verb
 
 if TYPE_CHECKING:
     from bertworks.inspect.corpus import Findings
@@ -17,16 +20,23 @@ if TYPE_CHECKING:
     from bertworks.text.store import Store
 
 COLOURS = {"special": "bright_black", "masked": "red", "replaced": "yellow", "kept": "green"}
+LONGEST = (1 << 16) - 1  # the indexes keep lengths in 16 bits
+
+# What a corruption makes of chosen words: what the legend promises.
+OTHER = {"bert": "{word→other} a random token", "similar": "{word→other} a similar or random word"}
+FATES = {"bert": ("masked", "replaced", "kept"), "mask": ("masked",), "similar": ("replaced", "kept")}
 
 
 @click.command()
 @click.argument("store", metavar="STORE")
 @click.option("--model", help="Refuse a store that was made with another tokenizer than MODEL's.")
-@click.option("--length", type=click.IntRange(min=8), default=128, show_default=True, help="Tokens of a row.")
+@click.option("--length", type=click.IntRange(8, LONGEST), default=128, show_default=True, help="Tokens of a row.")
 @click.option(
-    "--show", type=click.IntRange(min=1), metavar="N", help="Show N training examples in place of the report."
+    "--show", type=click.IntRange(1, LONGEST), metavar="N", help="Show N training examples in place of the report."
 )
-@click.option("--objective", default="bert", show_default=True, help="Whose: bert, bert-wwm, roberta, albert, macbert.")
+@click.option(
+    "--objective", type=click.Choice(list(PUBLISHED)), default="bert", show_default=True, help="Whose examples to show."
+)
 @click.option("--epoch", type=click.IntRange(min=0), default=0, show_default=True, help="The epoch to show.")
 @click.option("--vectors", metavar="MODEL|FILE", help="Where macbert's similar words are from [counted in the store].")
 @verb
@@ -48,6 +58,10 @@ def command(
     bertworks check store
     bertworks check store --show 3 --objective bert
     """
+    if show is None:
+        for name in ("objective", "epoch", "vectors"):
+            if given(name):
+                raise misused(f"--{name} goes with --show N")
     from bertworks.text.store import Store
 
     opened = Store(store)
@@ -72,15 +86,16 @@ def command(
 def _text(name: str, found: Findings) -> str:
     facts = found.facts
     lines = [
-        f"{name}: {facts['documents']:,} documents, {facts['sentences']:,} sentences, {facts['tokens']:,} tokens",
-        f"  tokenizer     {facts['kind']}, {facts['vocab_size']:,} tokens; ids are {facts['dtype']}",
+        f"{name}: {counted(facts['documents'], 'document')}, {counted(facts['sentences'], 'sentence')}, "
+        f"{counted(facts['tokens'], 'token')}",
+        f"  tokenizer     {facts['kind']}, {counted(facts['vocab_size'], 'token')}; ids are {facts['dtype']}",
         f"  shards        {facts['shards']}" + ("" if found.errors else ", whole: every digest matches"),
         f"  words         {facts['words']:,}, {facts['tokens'] / max(facts['words'], 1):.2f} tokens each",
         f"  unknown       {facts['unknown_share']:.3%} of tokens",
     ]
     if "padding" in facts:
         lines += [_sizes("document", facts["document_tokens"]), _sizes("sentence", facts["sentence_tokens"])]
-        lines.append(f"  duplicates    {facts['duplicate_documents']:,} documents")
+        lines.append(f"  duplicates    {counted(facts['duplicate_documents'], 'document')}")
         if facts["languages"]:
             guesses = ", ".join(f"{code} {share:.1%}" for code, share in facts["languages"].items())
             lines.append(f"  languages     {guesses} (guessed)")
@@ -92,13 +107,13 @@ def _text(name: str, found: Findings) -> str:
     lines += [click.style("error: ", fg="red") + line for line in found.errors]
     lines += [click.style("warning: ", fg="yellow") + line for line in found.warnings]
     if not found.errors:
-        lines.append(f"next: bertworks check {name} --show 3 --objective bert")
+        lines.append(f"next: bertworks check {shlex.quote(name)} --show 3 --objective bert")
     return uncoloured("\n".join(lines))
 
 
 def _sizes(what: str, sizes: dict[str, int]) -> str:
     return (
-        f"  a {what}    median {sizes['median']:,} tokens, nine of ten up to {sizes['ninety_percent']:,}, "
+        f"  a {what}    median {counted(sizes['median'], 'token')}, nine of ten up to {sizes['ninety_percent']:,}, "
         f"longest {sizes['longest']:,}"
     )
 
@@ -126,11 +141,14 @@ def _show(
     numbers = Permutation(total, report.seed, epoch)(np.arange(min(count, total))).tolist()
     found = shown(examples, epoch, numbers)
     value = {"objective": objective, "epoch": epoch, "count": total, "examples": [asdict(one) for one in found]}
-    report.result(value, lambda: uncoloured("\n\n".join([*map(_example, found), _legend()])))
+    legend = _legend(examples.objective.corrupt, store.tokenizer.tokens[examples.frame.mask])
+    report.result(value, lambda: uncoloured("\n\n".join([*map(_example, found), legend])))
 
 
 def _example(one: Shown) -> str:
-    head = f"example {one.number:,}: {one.tokens} tokens, {one.chosen} chosen ({one.chosen / one.tokens:.1%})"
+    head = (
+        f"example {one.number:,}: {counted(one.tokens, 'token')}, {one.chosen} chosen ({one.chosen / one.tokens:.1%})"
+    )
     head += f", from {', '.join(one.documents[:3])}{' …' if len(one.documents) > 3 else ''}"
     lines = [click.style(head, bold=True)]
     if one.answers:
@@ -156,9 +174,10 @@ def _coloured(stretch: Stretch) -> str:
     return click.style(f"{{{stretch.was}→{became}}}", fg=COLOURS[stretch.kind])
 
 
-def _legend() -> str:
-    said = {"masked": "{word→[MASK]}", "replaced": "{word→other}", "kept": "{word→=} kept, but asked for"}
-    return "chosen: " + "  ".join(click.style(text, fg=COLOURS[kind]) for kind, text in said.items())
+def _legend(corrupt: str, mask: str) -> str:
+    """What the braces mean; nothing is promised that the objective never does."""
+    said = {"masked": f"{{word→{mask}}}", "replaced": OTHER.get(corrupt, ""), "kept": "{word→=} kept, but asked for"}
+    return "chosen: " + "  ".join(click.style(said[kind], fg=COLOURS[kind]) for kind in FATES[corrupt])
 
 
 def uncoloured(text: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .reporting import Report, verb
+from .reporting import Report, counted, given, misused, verb
 
 if TYPE_CHECKING:
     from bertworks.text.preparing import Progress
@@ -72,6 +73,8 @@ def command(
     bertworks prepare wiki.jsonl.zst --tokenizer tok --out store
     bertworks prepare texts/ --documents file --tokenizer tok --out store --duplicates near --language zh
     """
+    if given("likeness") and cleaning["duplicates"] != "near":
+        raise misused("--likeness goes with --duplicates near")
     from bertworks.system import cores_granted
     from bertworks.text.cleaning import Cleaning
     from bertworks.text.preparing import Plan, prepare
@@ -103,7 +106,7 @@ class _Shown:
 
     def __call__(self, state: Progress) -> None:
         if self.state is None and state.resumed:
-            self.report.remark(f"going on after {state.resumed:,} documents that an earlier run had stored")
+            self.report.remark(f"going on after {counted(state.resumed, 'document')} that an earlier run had stored")
         self.state = state
         now = time.monotonic()
         if now - self.last < (0.2 if self.live else 10):
@@ -127,7 +130,7 @@ class _Shown:
             return ""
         fresh = self.state.documents - self.state.resumed
         return (
-            f"{self.state.documents:,} documents, {self.state.tokens / 1e6:,.1f} M tokens "
+            f"{counted(self.state.documents, 'document')}, {self.state.tokens / 1e6:,.1f} M tokens "
             f"({fresh / max(self.seconds, 1e-9):,.0f} documents a second)"
         )
 
@@ -145,11 +148,10 @@ def _value(store: Store, out: Path, shown: _Shown) -> dict[str, Any]:
 
 def _text(value: dict[str, Any]) -> str:
     lines = [
-        f"{value['out']}: {value['documents']:,} documents, {value['sentences']:,} sentences, "
-        f"{value['tokens']:,} tokens in {value['shards']} shard{'s' if value['shards'] != 1 else ''}, "
-        f"{value['seconds']:.1f} s",
+        f"{value['out']}: {counted(value['documents'], 'document')}, {counted(value['sentences'], 'sentence')}, "
+        f"{counted(value['tokens'], 'token')} in {counted(value['shards'], 'shard')}, {value['seconds']:.1f} s",
         *report_lines(value["report"]),
-        f"next: bertworks check {value['out']}",
+        f"next: bertworks check {shlex.quote(value['out'])}",
     ]
     return "\n".join(lines)
 

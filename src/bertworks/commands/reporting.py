@@ -15,8 +15,11 @@ from functools import wraps
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from bertworks.errors import BertworksError, BertworksWarning
+
+SEEDS = (1 << 63) - 1  # NumPy and PyTorch keep a seed in 64 bits, with a sign
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,6 +44,21 @@ class Report:
 def cells(text: str) -> int:
     """The columns a text takes in a terminal: Chinese characters take two."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and its noun: 1 document, 1,540 documents."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def given(parameter: str) -> bool:
+    """Whether an option is on the command line itself; from the environment it is a wish for wherever it matters."""
+    return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
+
+
+def misused(message: str) -> click.UsageError:
+    """What is wrong between two options, which click does not see; exit 2."""
+    return click.UsageError(message, click.get_current_context())
 
 
 class Counter:
@@ -70,7 +88,8 @@ class Counter:
 
     def _line(self) -> str:
         seconds = max(time.monotonic() - self.start, 1e-9)
-        return f"{self.done:,} {self.what} in {seconds:.1f} s ({self.done / seconds:,.0f} a second)"
+        done = counted(self.done, self.what.removesuffix("s"))
+        return f"{done} in {seconds:.1f} s ({self.done / seconds:,.0f} a second)"
 
 
 def verb(function: F) -> Any:
@@ -78,11 +97,14 @@ def verb(function: F) -> Any:
 
     @click.option("--json", "as_json", is_flag=True, help="The result as one JSON object.")
     @click.option("--quiet", "-q", is_flag=True, help="No remarks, no progress.")
-    @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For whatever is drawn.")
+    @click.option("--seed", type=click.IntRange(0, SEEDS), default=0, show_default=True, help="For whatever is drawn.")
     @click.option("--debug", is_flag=True, help="A traceback when something fails.")
     @wraps(function)
-    def run(as_json: bool, quiet: bool, seed: int, debug: bool, **options: Any) -> None:  # noqa: ARG001
+    def run(as_json: bool, quiet: bool, seed: int, debug: bool, **options: Any) -> None:
         report = Report(as_json, quiet, seed)
+        telling = click.get_current_context().find_object(Telling)
+        if telling is not None:
+            telling.debug |= debug  # it may come from the environment, which is not read before now
         with warnings.catch_warnings():
             warnings.simplefilter("always", BertworksWarning)
             shown = warnings.showwarning
@@ -123,11 +145,19 @@ PICKLE_OPTION = click.option(
 )
 
 
+@dataclass
+class Telling:
+    """How errors are told."""
+
+    debug: bool
+
+
 @contextmanager
-def errors_told(debug: bool = False) -> Iterator[None]:
+def errors_told(debug: bool = False) -> Iterator[Telling]:
     """Errors in a line or two on stderr, and the contract's exit codes."""
+    telling = Telling(debug)
     try:
-        yield
+        yield telling
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
@@ -141,17 +171,17 @@ def errors_told(debug: bool = False) -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except BertworksError as error:
-        if debug:
+        if telling.debug:
             raise
         _fail(error.message, error.way_out)
     except MemoryError:
         _fail("out of memory", "use a smaller model or fewer texts at once")
     except OSError as error:
-        if debug:
+        if telling.debug:
             raise
         _fail(f"{error.filename or 'the system'}: {error.strerror or error}", "")
     except Exception as error:
-        if debug:
+        if telling.debug:
             raise
         _fail(
             f"unexpected {type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}",

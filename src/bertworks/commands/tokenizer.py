@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from .reporting import Counter, Report, verb
+from .reporting import Counter, Report, counted, verb
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from bertworks.text.documents import Document
 
 KINDS = ("wordpiece", "byte-bpe", "unigram")
 EXPECTED = ("files_read", "documents_read")
-CHUNK = 256  # texts encoded at a time: enough for all cores, few enough that a pipe is answered soon
+BLOCK = 1 << 16  # bytes of standard input taken at a time, at most: enough texts for all cores
 
 
 class _WithShared(click.Group):
@@ -103,7 +105,8 @@ def train(
     report.result(
         result,
         lambda: (
-            f"{out}: {kind}, {made.vocab_size:,} tokens from {_documents(counter.done)} in {result['seconds']:.1f} s"
+            f"{out}: {kind}, {counted(made.vocab_size, 'token')} from {counted(counter.done, 'document')} "
+            f"in {result['seconds']:.1f} s"
         ),
     )
 
@@ -142,18 +145,19 @@ def encode(
     if pair is not None and (text is None or text == "-"):
         raise InputError("--pair goes with one TEXT", "give TEXT on the command line")
     tokenizer = Tokenizer.load(tokenizer_folder(model))
-    lines = _lines() if text is None or text == "-" else iter([text])
     finder = None
-    while some := list(islice(lines, CHUNK if not sys.stdin.isatty() else 1)):
+    for some in _lines() if text is None or text == "-" else [[text]]:
         if finder is None:
             finder = WordFinder(tokenizer, None if no_segment else chinese_segmenter())
         inputs = some if pair is None else [(one, pair) for one in some]
+        told = []
         for one, encoded in zip(
             some, tokenizer.encode_batch(inputs, max_length=max_length, specials=not no_specials), strict=True
         ):
             words = finder.numbers(one, encoded) if pair is None else finder.pair_numbers(one, pair, encoded)
             row = {"ids": encoded.ids, "tokens": encoded.tokens, "offsets": encoded.offsets, "words": words}
-            click.echo(json.dumps(row, ensure_ascii=False))
+            told.append(json.dumps(row, ensure_ascii=False))
+        click.echo("\n".join(told))  # and flushes
 
 
 def tokenizer_folder(model: str) -> Path:
@@ -166,10 +170,30 @@ def tokenizer_folder(model: str) -> Path:
     return inner if is_store else folder
 
 
-def _lines() -> Iterator[str]:
-    """Standard input, a text a line; bytes that are not UTF-8 become U+FFFD."""
-    for line in sys.stdin.buffer:
-        yield line.decode("utf-8", errors="replace").rstrip("\r\n")
+def _lines() -> Iterator[list[str]]:
+    """Standard input, a text a line: as soon as some is there, the whole lines of it, so that a pipe is answered.
+
+    Bytes that are not UTF-8 become U+FFFD; a byte order mark before the first line is no part of it.
+    """
+    stream = cast("BufferedReader", sys.stdin.buffer)
+    held, first = bytearray(), True
+    while block := stream.read1(BLOCK):
+        whole, end, rest = block.rpartition(b"\n")
+        if not end:
+            held += block  # looked through once, however long the line
+            continue
+        yield _texts(_unmarked(held + whole) if first else held + whole)
+        held, first = bytearray(rest), False
+    if held := _unmarked(held) if first else held:
+        yield _texts(held)
+
+
+def _unmarked(lines: bytearray) -> bytearray:
+    return lines.removeprefix(codecs.BOM_UTF8)
+
+
+def _texts(lines: bytearray) -> list[str]:
+    return [line.decode("utf-8", errors="replace").rstrip("\r\n") for line in lines.split(b"\n")]
 
 
 class _Reading(Counter):
@@ -191,8 +215,8 @@ class _Reading(Counter):
 
     def _line(self) -> str:
         seconds = max(time.monotonic() - self.start, 1e-9)
-        rate = self.megabytes / seconds
-        return f"read {_documents(self.done)}, {self.megabytes:,.1f} MB in {seconds:.1f} s ({rate:,.1f} MB a second)"
+        rate, read = self.megabytes / seconds, counted(self.done, "document")
+        return f"read {read}, {self.megabytes:,.1f} MB in {seconds:.1f} s ({rate:,.1f} MB a second)"
 
 
 def _tell_tally(report: Report, counts: Mapping[str, int]) -> None:
@@ -200,7 +224,3 @@ def _tell_tally(report: Report, counts: Mapping[str, int]) -> None:
     told = [f"{what.replace('_', ' ')}: {count:,}" for what, count in counts.items() if count and what not in EXPECTED]
     if told:
         report.remark(f"note: in the files, {', '.join(told)}")
-
-
-def _documents(count: int) -> str:
-    return f"{count:,} document" if count == 1 else f"{count:,} documents"
