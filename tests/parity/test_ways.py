@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bertworks.layers import masks
 from bertworks.layers.attention import WAYS, Attention, Packing, Sight
+from bertworks.layers.dropout import Dropout, Source
 from bertworks.layers.positions import RelativePositions
 from bertworks.models.encoder import Model
 
@@ -77,13 +78,16 @@ def test_a_query_that_sees_nothing_gets_zeros_in_every_way() -> None:
 
 
 @pytest.mark.parametrize("way", list(WAYS))
-def test_dropout_falls_on_the_probabilities(way: str) -> None:
+@pytest.mark.parametrize("source", [None, Source(3)], ids=["torch", "fast"])
+def test_dropout_falls_on_the_probabilities(way: str, source: Source | None) -> None:
     """With one-hot values the output is the probabilities themselves: dropped ones are 0, kept ones scaled."""
     length, p = 64, 0.25
     q = k = torch.zeros(4, 2, length, length)  # uniform attention, 1/length each
     v = torch.eye(length).expand(4, 2, -1, -1)
     sequences = torch.ones(4, length, dtype=torch.long)
-    out, _ = WAYS[way](q, k, v, Sight(packing=Packing.of(sequences)), p)
+    drop = Dropout(p)
+    drop.source = source
+    out, _ = WAYS[way](q, k, v, Sight(packing=Packing.of(sequences)), drop)
     kept = out[out != 0]
     assert torch.allclose(kept, torch.full_like(kept, 1 / length / (1 - p)))
     assert abs(float((out == 0).float().mean()) - p) < 0.02
