@@ -89,9 +89,7 @@ def test_killed_at_random_times(
         run = start(script, inputs, out, workers, near)
         assert run.stdout is not None
         run.stdout.readline()
-        wanted_shards = notes() + draw.randint(
-            0, 2
-        )  # by progress, not by the clock, which says little on a busy machine
+        wanted_shards = notes() + draw.randint(0, 2)  # by progress: on a busy machine the clock says little
         while run.poll() is None and notes() < wanted_shards:
             time.sleep(0.001)
         time.sleep(draw.uniform(0, 0.05))
@@ -200,8 +198,30 @@ def test_a_torn_shard_of_an_earlier_run_is_made_again(
     assert bytes_of(tmp_path / "s") == whole
 
 
+@pytest.mark.parametrize("step", ["unlink", "rename"])
+def test_stopped_between_its_last_steps(
+    inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """All is written, and only notes are to go and the folder to get its name."""
+    plan = Plan((str(inputs[0]),), inputs[1], shard_tokens=5000)
+    whole = bytes_of(prepare(plan, tmp_path / "w").folder)
+    right = getattr(Path, step)
+
+    def stop(path: Path, *rest: object, **more: object) -> object:
+        if path.name in ("plan.json", "s.part"):
+            raise KeyboardInterrupt
+        return right(path, *rest, **more)
+
+    monkeypatch.setattr(Path, step, stop)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(plan, tmp_path / "s")
+    monkeypatch.undo()
+    assert (tmp_path / "s.part" / "manifest.json").exists()
+    assert bytes_of(prepare(plan, tmp_path / "s").folder) == whole
+
+
 def test_an_interrupt_ends_it_soon(inputs: tuple[Path, Path], tmp_path: Path) -> None:
-    """Ctrl-C, which a terminal sends to the workers as well: exit 130, one line, and what no shard holds is not left lying about."""
+    """Ctrl-C, which a terminal sends to the workers as well: exit 130, one line, and nothing left that is not whole."""
     big = corpora.written(tmp_path / "big.jsonl", corpora.documents(2000) * 10)
     arguments = ["prepare", str(big), "--tokenizer", str(inputs[1]), "--out", str(tmp_path / "s"), "--workers", "2"]
     run = subprocess.Popen(

@@ -137,11 +137,14 @@ def _locked(part: Path) -> Iterator[None]:
 def _begin(part: Path, plan: Plan, tokenizer: Tokenizer) -> None:
     """A folder to work in: that of an earlier run of the same plan, or a new one. Nobody's work is thrown away."""
     stamp = plan.stamp(tokenizer.digest)
+    if (part / MANIFEST).exists() and not (part / PLAN).exists():
+        return  # whole: the earlier run was killed between its last two steps
     if part.exists():
         told = _plan_of(part)
         if told == stamp and "-" not in plan.sources:
             for draft in part.glob(".*"):  # of a file that was being written when the earlier run was killed
                 draft.unlink()
+            shutil.rmtree(part / TOKENIZER, ignore_errors=True)  # it may have been written by halves
             tokenizer.save(part / TOKENIZER)
             return
         if _has_shards(part):
@@ -170,7 +173,8 @@ def _plan_of(part: Path) -> dict[str, Any]:
 
 
 def _has_shards(part: Path) -> bool:
-    return any((part / SHARDS).glob("*.json"))
+    """Whether anything in it is worth keeping; at its very end a preparation has taken its notes away already."""
+    return any((part / SHARDS).glob("[!.]*"))
 
 
 def _fill(growing: Growing, plan: Plan, workers: int, progress: Callable[[Progress], None]) -> Progress:
@@ -228,6 +232,6 @@ def _describe(growing: Growing, tokenizer: Tokenizer, state: Progress) -> None:
 def _seal(part: Path, out: Path) -> None:
     """Take away what only a run that goes on needs, and give the folder its own name."""
     drop_notes(part)
-    (part / PLAN).unlink()
+    (part / PLAN).unlink(missing_ok=True)
     part.rename(out)
     flush(out.parent)
