@@ -27,7 +27,7 @@ def test_formulas_equal_the_built_model(name: str) -> None:
         model = family.build(config)
     summary = parameters.summary(parameters.parts(family.name, config))
     count = {
-        part: sum(w.numel() for w in getattr(model.encoder, part).parameters())
+        part: sum(w.numel() for w in getattr(model.encoder, part).parameters()) if getattr(model.encoder, part) else 0
         for part in ("embeddings", "stack", "pooler")
     }
     assert count == {"embeddings": summary["embeddings"], "stack": summary["encoder"], "pooler": summary["pooler"]}
@@ -37,14 +37,24 @@ def test_formulas_equal_the_built_model(name: str) -> None:
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize(("family", "head"), CASES)
 def test_formulas_of_heads(family: str, head: str, tied: bool) -> None:
-    config = ARCHITECTURES[family].config().but(layers=1, labels=("a", "b", "c"), tied=tied)
+    config = ARCHITECTURES[family].config().but(layers=2, labels=("a", "b", "c"), tied=tied)
     with Unfilled():
         model = ARCHITECTURES[family].build(config, (head,))
     summary = parameters.summary(parameters.parts(family, config, (head,)))
     assert summary["heads"] == sum(weight.numel() for weight in model.heads.parameters())
 
 
-@pytest.mark.parametrize("name", ["bert-base-uncased", "roberta-large", "efficient_mlm_m0.40", "albert-base-v2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bert-base-uncased",
+        "roberta-large",
+        "efficient_mlm_m0.40",
+        "albert-base-v2",
+        "modernbert-base",
+        "modernbert-large",
+    ],
+)
 def test_counts_equal_transformers_own(name: str) -> None:
     found = preset(name)
     assert found is not None
@@ -74,14 +84,14 @@ def test_published_arithmetic_of_bert_base() -> None:
     assert abs(step / 589e6 - 1) < 0.005
 
 
-@pytest.mark.parametrize("name", ["bert-mini", "albert-base-v2", "efficient_mlm_m0.40"])
+@pytest.mark.parametrize("name", ["bert-mini", "albert-base-v2", "efficient_mlm_m0.40", "modernbert-base"])
 def test_arithmetic_equals_what_pytorch_counts(name: str) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     found = preset(name)
     assert found is not None
     family, config = found
-    config = config.but(vocab_size=1000, layers=min(12, config.layers))
+    config = config.but(vocab_size=1000, pad_id=0, layers=min(12, config.layers))
     model = family.build(config, (), False).eval()
     model.encoder.way = "eager"
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
@@ -89,12 +99,12 @@ def test_arithmetic_equals_what_pytorch_counts(name: str) -> None:
     assert counter.get_total_flops() == 64 * costs.flops_per_token(config, 64)["forward"]
 
 
-@pytest.mark.parametrize("family", [ARCHITECTURES["bert"], ARCHITECTURES["roberta-prelayernorm"]])
+@pytest.mark.parametrize("family", [ARCHITECTURES[name] for name in ("bert", "roberta-prelayernorm", "modernbert")])
 def test_memory_to_train_is_near_what_autograd_keeps(family: Architecture) -> None:
     found = preset("bert-mini")
     assert found is not None
     small = {name: getattr(found[1], name) for name in ("hidden_size", "layers", "heads", "intermediate_size")}
-    config = family.config().but(vocab_size=1000, dropout=0.0, attention_dropout=0.0, **small)
+    config = family.config().but(vocab_size=1000, pad_id=1, dropout=0.0, attention_dropout=0.0, **small)
     model = family.build(config, (), False).train()
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     kept: dict[int, int] = {}
@@ -108,6 +118,7 @@ def test_memory_to_train_is_near_what_autograd_keeps(family: Architecture) -> No
     ids = torch.randint(1, 1000, (4, 128))
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         out = model(ids)
-    reckoned = 4 * ids.numel() * config.layers * costs.saved_per_token(config.hidden_size, config.intermediate_size)
+    inside = config.intermediate_size * (4 if parameters.gated(config) else 2)
+    reckoned = 4 * ids.numel() * config.layers * costs.saved_per_token(config.hidden_size, inside)
     assert out.last.requires_grad
     assert math.isclose(sum(kept.values()), reckoned, rel_tol=0.1)

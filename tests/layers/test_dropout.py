@@ -37,6 +37,23 @@ def test_the_same_seed_gives_the_same_bits_and_none_in_evaluation() -> None:
     x = torch.ones(33, 7)
     first = module(x)
     assert not torch.equal(first, module(x))
-    source.seed(7)
+    source.seed([7])
     assert torch.equal(first, module(x))
     assert torch.equal(module.eval()(x), x)
+
+
+def test_a_row_drops_the_same_wherever_it_is_computed() -> None:
+    layer = Dropout(0.3)
+    x = torch.ones(6, 5, 7)
+    layer.source = Source(*range(6))
+    whole = layer(x), layer(x)
+    for start, stop in ((0, 2), (2, 3), (3, 6)):
+        layer.source.seed(range(start, stop))
+        torch.testing.assert_close(layer(x[start:stop]), whole[0][start:stop], rtol=0, atol=0)
+        torch.testing.assert_close(layer(x[start:stop]), whole[1][start:stop], rtol=0, atol=0)
+
+
+def test_what_has_another_number_of_rows_is_dropped_too() -> None:
+    layer = Dropout(0.5)
+    layer.source = Source(1, 2, 3)
+    assert sorted(layer(torch.ones(40, 5)).unique().tolist()) == [0.0, 2.0]

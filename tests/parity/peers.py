@@ -18,9 +18,11 @@ PREFIX = {
     "roberta": "Roberta",
     "roberta-prelayernorm": "RobertaPreLayerNorm",
     "albert": "Albert",
+    "modernbert": "ModernBert",
 }
 FAMILIES = tuple(PREFIX)
 AFTER_PADDING = ("roberta", "roberta-prelayernorm")  # their positions start past the padding id, 1
+WITHOUT_SEGMENTS = ("modernbert",)
 TASKS = (
     "Model",
     "ForMaskedLM",
@@ -54,6 +56,12 @@ def config(family: str, **over: Any) -> transformers.PretrainedConfig:
     }
     if family == "albert":
         values |= {"embedding_size": 16, "classifier_dropout_prob": 0.0}
+    if family == "modernbert":  # a window much shorter than the texts; every rate is 0 by default
+        values |= {"pad_token_id": 0, "local_attention": 6, "global_attn_every_n_layers": 2}
+        for name in ("type_vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob"):
+            del values[name]
+        if "hidden_act" in over:
+            values["hidden_activation"] = over.pop("hidden_act")
     # The sentence-order head of transformers' ALBERT has as many scores as there are labels.
     return getattr(transformers, PREFIX[family] + "Config")(**(values | over))
 
@@ -70,7 +78,7 @@ class Peers:
         theirs = self.theirs(
             input_ids=ids,
             attention_mask=None if mask is None else mask.long(),
-            token_type_ids=segments,
+            **({} if self.family in WITHOUT_SEGMENTS else {"token_type_ids": segments}),
             output_hidden_states=True,
             output_attentions=True,
         )
@@ -105,14 +113,23 @@ def their_scores(theirs: Any, heads: tuple[str, ...]) -> dict[str, torch.Tensor]
     return {heads[0]: theirs.logits} if heads else {}
 
 
-def difference(theirs: Any, ours: Output, heads: tuple[str, ...]) -> float:
-    """The largest difference between everything that both return."""
+def difference(theirs: Any, ours: Output, heads: tuple[str, ...], real: torch.Tensor | None = None) -> float:
+    """The largest difference between everything that both return; of tokens, between the `real` ones where given.
+
+    What a padding token makes of a window with nothing but padding in it is nobody's matter: transformers itself
+    gives something else in each of its ways of attention.
+    """
     pairs = [(score, ours.scores[name]) for name, score in their_scores(theirs, heads).items()]
     pairs += list(zip(theirs.hidden_states, ours.hidden, strict=True))
-    pairs += list(zip(theirs.attentions, ours.maps, strict=True))
+    maps = list(zip(theirs.attentions, ours.maps, strict=True))
     pairs.append((theirs.hidden_states[-1], ours.last))
     if theirs.get("pooler_output") is not None and ours.pooled is not None:
         pairs.append((theirs.pooler_output, ours.pooled))
+    if real is not None:
+        real = real.flatten(0, -2)
+        maps = [(a.transpose(1, 2)[real], b.transpose(1, 2)[real]) for a, b in maps]
+        pairs = [(a[real], b[real]) if a.shape[:2] == real.shape else (a, b) for a, b in pairs]
+    pairs += maps
     assert all(a.shape == b.shape for a, b in pairs)
     return float(torch.stack([(a - b).abs().max() for a, b in pairs]).max())  # a NaN anywhere comes through
 

@@ -29,7 +29,11 @@ def test_gradient_of_every_parameter(tmp_path: Path, family: str, name: str, tra
     if heads:
         outputs = [(score, ours.scores[head]) for head, score in their_scores(theirs, heads).items()]
     else:
-        outputs = [(theirs.last_hidden_state, ours.last), (theirs.pooler_output, ours.pooled)]
+        outputs = [(theirs.last_hidden_state, ours.last)]
+        if ours.pooled is not None:
+            outputs.append((theirs.pooler_output, ours.pooled))
+    if family == "modernbert":  # of tokens' outputs, those of real ones (see `difference`)
+        outputs = [(a[mask > 0], b[mask > 0]) if a.shape[:2] == mask.shape else (a, b) for a, b in outputs]
     generator = torch.Generator().manual_seed(2)
     weights = [torch.randn(a.shape, generator=generator) for a, _ in outputs]
     sum((a * w).sum() for (a, _), w in zip(outputs, weights, strict=True)).backward()
@@ -44,4 +48,4 @@ def test_gradient_of_every_parameter(tmp_path: Path, family: str, name: str, tra
         scale = max(1.0, float(wanted.abs().max()))
         assert float((ours_by_name[key] - wanted).abs().max()) / scale <= 1e-4, key
         compared += 1
-    assert compared == len(ours_by_name) > 20
+    assert compared == len(ours_by_name) >= 20

@@ -26,6 +26,8 @@ def inputs(peers: Peers, kind: str, length: int) -> tuple[torch.Tensor, torch.Te
     else:  # random holes anywhere, also at the first token
         mask = torch.rand(4, length) < 0.6
         mask[torch.arange(4), torch.randint(length, (4,))] = True
+        if peers.family == "modernbert" and peers.description.heads == ("classify",):
+            mask[:, 0] = True  # it reads the first token, which might see nothing but padding
     return ids, mask
 
 
@@ -43,7 +45,8 @@ def test_every_class_under_every_mask(tmp_path: Path, family: str, name: str, ki
         peers.ours.train(mode)
         with torch.no_grad():
             theirs, ours = peers.both(ids, mask, segments)
-        assert difference(theirs, ours, peers.description.heads) <= CLOSE
+        real = mask if family == "modernbert" else None
+        assert difference(theirs, ours, peers.description.heads, real) <= CLOSE
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"])
@@ -126,9 +129,10 @@ def test_gelu_of_roberta_head_and_other_published_constants(family: str) -> None
     from bertworks.models import ARCHITECTURES
 
     config = ARCHITECTURES[family].config()
-    assert config.norm_eps == (1e-5 if family in AFTER_PADDING else 1e-12)
+    assert config.norm_eps == (1e-5 if family in (*AFTER_PADDING, "modernbert") else 1e-12)
     assert config.activation == ("gelu-tanh" if family == "albert" else "gelu")
-    assert (config.dropout, config.attention_dropout) == ((0.0, 0.0) if family == "albert" else (0.1, 0.1))
+    none = family in ("albert", "modernbert")
+    assert (config.dropout, config.attention_dropout) == ((0.0, 0.0) if none else (0.1, 0.1))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

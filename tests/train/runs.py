@@ -19,6 +19,7 @@ TINY: dict[str, dict[str, Any]] = {
     "roberta": {"architecture": "roberta", "positions": 70, "segments": 2},
     "roberta-prelayernorm": {"architecture": "roberta-prelayernorm", "positions": 70, "segments": 2},
     "albert": {"architecture": "albert", "positions": 64, "embedding_size": 16, "groups": 2, "dropout": 0.1},
+    "modernbert": {"architecture": "modernbert", "positions": 64, "window": 16, "global_every": 2, "dropout": 0.1},
 }
 SIZES = {"hidden_size": 32, "layers": 2, "heads": 2, "intermediate_size": 64}
 

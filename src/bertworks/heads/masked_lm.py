@@ -29,13 +29,16 @@ class MaskedLM(nn.Module):
         activation: str = "gelu",
         norm_eps: float = 1e-12,
         tied: bool = True,
+        dense_bias: bool = True,
+        norm_bias: bool = True,
+        decoder_bias: bool = True,
     ) -> None:
         super().__init__()
-        self.dense = nn.Linear(width, size)
+        self.dense = nn.Linear(width, size, dense_bias)
         self.activation = activation
         self._bend = activations.activation(activation)
-        self.norm = nn.LayerNorm(size, eps=norm_eps)
-        self.bias = nn.Parameter(torch.zeros(vocab_size))
+        self.norm = nn.LayerNorm(size, eps=norm_eps, bias=norm_bias)
+        self.bias = nn.Parameter(torch.zeros(vocab_size)) if decoder_bias else None
         self.decoder = None if tied else nn.Parameter(torch.empty(vocab_size, size))
 
     def forward(self, x: Tensor, table: Tensor) -> Tensor:

@@ -30,6 +30,11 @@ def first(last: Tensor, real: Tensor) -> Tensor:  # noqa: ARG001 (one signature 
     return last[:, 0]
 
 
+def first_real(last: Tensor, real: Tensor) -> Tensor:
+    """As `first`, where padding may come before the text."""
+    return last[torch.arange(len(last), device=last.device), real.int().argmax(1)]
+
+
 def mean(last: Tensor, real: Tensor) -> Tensor:
     weight = real[:, :, None].to(last.dtype)
     return (last * weight).sum(1) / weight.sum(1).clamp(min=1e-9)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bertworks.models.albert import AlbertConfig
 from bertworks.models.config import EncoderConfig
+from bertworks.models.modernbert_config import ModernBertConfig
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ def steps(config: EncoderConfig) -> int:
     return config.layers * (config.inner_layers if isinstance(config, AlbertConfig) else 1)
 
 
+def gated(config: EncoderConfig) -> bool:
+    """Whether the feed-forward has a gate: three matrices, not two."""
+    return isinstance(config, ModernBertConfig)
+
+
 FORMULAS: dict[str, str] = {
     "embeddings.tokens": "V*E",
     "embeddings.positions": "P*E",
@@ -73,6 +79,8 @@ HEAD_FORMULAS: dict[str, str] = {
 # RoBERTa's classifier has a dense layer of its own before the scores; this is what differs by family.
 ROBERTA_HEADS = {"classify": "H*H + H + C*H + C"}
 HEADS_OF: dict[str, dict[str, str]] = {"roberta": ROBERTA_HEADS, "roberta-prelayernorm": ROBERTA_HEADS}
+# Parts that every layer but the first has.
+AFTER_FIRST = ("layer_after_first.norms",)
 # Stacks of pre-norm layers, which one more norm closes.
 PRE_NORM = ("roberta-prelayernorm",)
 
@@ -86,20 +94,44 @@ def parts(family: str, config: EncoderConfig, heads: tuple[str, ...] = (), poole
         return Part(name, formula, times, _evaluate(formula, values))
 
     found = []
-    for name, formula in FORMULAS.items():
+    body, of_heads = FORMULAS, HEADS_OF.get(family, {})
+    if isinstance(config, ModernBertConfig):
+        body, of_heads = _modernbert(config), _modernbert_heads(config)
+    for name, formula in body.items():
         if name == "embeddings.projection" and not isinstance(config, AlbertConfig):
             continue
-        if name == "final_norm" and family not in PRE_NORM:
+        if name == "final_norm" and body is FORMULAS and family not in PRE_NORM:
             continue
         if name == "pooler" and not pooler:
             continue
-        found.append(part(name, formula, blocks(config) if name.startswith("layer.") else 1))
+        times = blocks(config) if name.startswith("layer.") else config.layers - 1 if name in AFTER_FIRST else 1
+        found.append(part(name, formula, times))
     for head in heads:
-        formula = HEADS_OF.get(family, {}).get(head, HEAD_FORMULAS[head])
+        formula = of_heads.get(head, HEAD_FORMULAS[head])
         if head == "masked_lm" and not config.tied:
             formula += " + V*E"
         found.append(part(f"heads.{head}", formula))
     return found
+
+
+def _modernbert(config: ModernBertConfig) -> dict[str, str]:
+    """Three matrices in the feed-forward, few biases, and one norm fewer in the first layer."""
+    norm = "2*H" if config.norm_bias else "H"
+    return {
+        "embeddings.tokens": "V*E",
+        "embeddings.norm": norm,
+        "layer.attention": "4*(H*H + H)" if config.attention_bias else "4*H*H",
+        "layer.feedforward": "3*H*F + 2*F + H" if config.feedforward_bias else "3*H*F",
+        "layer.norms": norm,
+        "layer_after_first.norms": norm,
+        "final_norm": norm,
+    }
+
+
+def _modernbert_heads(config: ModernBertConfig) -> dict[str, str]:
+    dense = "H*H" + (" + H" if config.head_bias else "") + (" + 2*H" if config.norm_bias else " + H")
+    scores = {name: f"{dense} + {HEAD_FORMULAS[name]}" for name in ("classify", "tag", "answer", "choose")}
+    return scores | {"masked_lm": dense + (" + V" if config.decoder_bias else "")}
 
 
 def summary(found: list[Part]) -> dict[str, int]:
@@ -113,11 +145,11 @@ def summary(found: list[Part]) -> dict[str, int]:
     return {
         "total": everything - heads,
         "embeddings": add("embeddings."),
-        "encoder": add("layer.") + add("final_norm"),
-        "layer": add("layer.", each=True),
+        "encoder": add("layer") + add("final_norm"),
+        "layer": add("layer", each=True),
         "attention": add("layer.attention"),
         "feedforward": add("layer.feedforward"),
-        "norms": add("layer.norms") + add("embeddings.norm") + add("final_norm"),
+        "norms": add("layer.norms") + sum(map(add, AFTER_FIRST)) + add("embeddings.norm") + add("final_norm"),
         "pooler": add("pooler"),
         "heads": heads,
         "total_with_heads": everything,

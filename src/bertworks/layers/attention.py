@@ -12,7 +12,8 @@ three, as published, never on outputs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, Self
 
 import torch
@@ -21,14 +22,20 @@ from torch.nn import functional as F
 
 from bertworks.errors import ConfigError, nearest
 
+from . import masks
 from .dropout import Dropout
+from .rotary import Rotation
 
 
 @dataclass(frozen=True)
 class Packing:
-    """Where the sequences of a packed batch lie: per distinct length, flat positions [sequences, length]."""
+    """Where the sequences of a packed batch lie: per distinct length, flat positions [sequences, length].
+
+    `masks`, where given, has what each group's tokens see within their sequence, or None for all of it.
+    """
 
     groups: tuple[Tensor, ...]
+    masks: tuple[Tensor | None, ...] = ()
 
     @classmethod
     def of(cls, sequences: Tensor) -> Packing:
@@ -52,6 +59,22 @@ class Packing:
             )
         )
 
+    def within(self, reach: int, length: int) -> Packing:
+        """The same for layers that see only `reach` tokens to either side, in rows of `length`.
+
+        Distances are counted in the row, so where padding stands among a sequence's tokens it counts as well.
+        """
+        return Packing(self.groups, tuple(_near(group % length, reach) for group in self.groups))
+
+
+def _near(at: Tensor, reach: int) -> Tensor | None:
+    """places [sequences, length] in their rows -> [sequences or 1, 1, length, length], or None where all is near."""
+    span = at[:, -1] - at[:, 0]
+    if int(span.max()) <= reach:
+        return None
+    unbroken = int(span.max()) == at.shape[1] - 1
+    return masks.near(at[:1] if unbroken else at, reach)
+
 
 @dataclass(frozen=True)
 class Sight:
@@ -61,12 +84,23 @@ class Sight:
     bias     [batch or 1, heads, queries, keys] added to the scores (see `positions.RelativePositions`)
     packing  where sequences lie in packed rows; read by the packed way alone
     maps     return the attention probabilities too (this takes the eager way)
+    rotation how far queries and keys are turned at each position (see `rotary`)
     """
 
     mask: Tensor | None = None
     bias: Tensor | None = None
     packing: Packing | None = None
     maps: bool = False
+    rotation: Rotation | None = None
+
+    def within(self, reach: int, length: int, device: torch.device) -> Sight:
+        """The same, of `reach` tokens to either side. Made once for all layers that see as far."""
+        if self.packing is not None:
+            return replace(self, packing=self.packing.within(reach, length))
+        window = masks.window(length, reach, device)
+        if window is None:
+            return self
+        return replace(self, mask=window if self.mask is None else self.mask & window)
 
 
 Attended = tuple[Tensor, Tensor | None]
@@ -115,8 +149,11 @@ def packed(query: Tensor, key: Tensor, value: Tensor, sight: Sight, drop: Dropou
 
     query, key, value = flat(query), flat(key), flat(value)
     out = torch.zeros_like(query)
-    for group in sight.packing.groups:
-        within = Sight(_within(sight.mask, group, length), _within(sight.bias, group, length))
+    for group, near in zip_longest(sight.packing.groups, sight.packing.masks):
+        mask = _within(sight.mask, group, length)
+        if near is not None:
+            mask = near if mask is None else mask & near
+        within = Sight(mask, _within(sight.bias, group, length))
         q, k, v = (x[group].transpose(1, 2) for x in (query, key, value))
         part, _ = fused(q, k, v, within, drop)
         out = out.index_put((group,), part.transpose(1, 2))
@@ -146,7 +183,15 @@ class Attention(nn.Module):
     (torch.Size([1, 5, 8]), torch.Size([1, 2, 5, 5]))
     """
 
-    def __init__(self, width: int, heads: int, dropout: float = 0.0, way: str = "fused") -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float = 0.0,
+        way: str = "fused",
+        bias: bool = True,
+        out_dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         if width % heads:
             raise ConfigError(
@@ -157,19 +202,22 @@ class Attention(nn.Module):
             raise ConfigError(f"unknown way of attention {way!r}", nearest(way, WAYS) or f"known: {', '.join(WAYS)}")
         self.heads, self.way = heads, way
         self.dropout = Dropout(dropout)
-        self.query = nn.Linear(width, width)
-        self.key = nn.Linear(width, width)
-        self.value = nn.Linear(width, width)
-        self.out = nn.Linear(width, width)
-        self._joined: tuple[Tensor, Tensor] | None = None
+        self.query = nn.Linear(width, width, bias)
+        self.key = nn.Linear(width, width, bias)
+        self.value = nn.Linear(width, width, bias)
+        self.out = nn.Linear(width, width, bias)
+        self.out_dropout = Dropout(out_dropout)
+        self._joined: tuple[Tensor, Tensor | None] | None = None
 
     def forward(self, x: Tensor, sight: Sight | None = None) -> Attended:
         sight = sight or Sight()
         batch, length, width = x.shape
         query, key, value = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self._project(x))
+        if sight.rotation is not None:
+            query, key = sight.rotation.turn(query), sight.rotation.turn(key)
         attend = eager if sight.maps else WAYS[self.way]
         y, maps = attend(query, key, value, sight, self.dropout)
-        return self.out(y.transpose(1, 2).reshape(batch, length, width)), maps
+        return self.out_dropout(self.out(y.transpose(1, 2).reshape(batch, length, width))), maps
 
     def _project(self, x: Tensor) -> tuple[Tensor, ...]:
         """Queries, keys and values, each [batch, length, width]."""
@@ -187,16 +235,19 @@ class Attention(nn.Module):
         """
         parts = (self.query, self.key, self.value)
         with torch.no_grad():
-            joined = []
-            for name in ("weight", "bias"):
+            joined: list[Tensor | None] = [None, None]
+            for at, name in enumerate(("weight", "bias")):
                 tensors = [getattr(part, name) for part in parts]
+                if tensors[0] is None:
+                    continue
                 sizes = [len(tensor) for tensor in tensors]
                 whole = tensors[0].new_empty((sum(sizes), *tensors[0].shape[1:]), dtype=dtype or tensors[0].dtype)
                 for part, tensor, view in zip(parts, tensors, whole.split(sizes), strict=True):
                     view.copy_(tensor)
                     setattr(part, name, nn.Parameter(view, requires_grad=tensor.requires_grad))
-                joined.append(whole)
-        self._joined = (joined[0], joined[1])
+                joined[at] = whole
+        weight, bias = joined
+        self._joined = None if weight is None else (weight, bias)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Moving or converting a module gives its parameters new memory, apart again."""

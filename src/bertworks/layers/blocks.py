@@ -15,15 +15,22 @@ class Block(nn.Module):
     [batch, length, width] -> [batch, length, width], and the attention maps or None.
     """
 
+    attention_norm: nn.Module
+
     def __init__(
-        self, attention: Attention, feedforward: FeedForward, norm_eps: float = 1e-12, dropout: float = 0.0
+        self,
+        attention: Attention,
+        feedforward: FeedForward,
+        norm_eps: float = 1e-12,
+        dropout: float = 0.0,
+        norm_bias: bool = True,
     ) -> None:
         super().__init__()
         width = attention.out.out_features
         self.attention = attention
-        self.attention_norm = nn.LayerNorm(width, eps=norm_eps)
+        self.attention_norm = nn.LayerNorm(width, eps=norm_eps, bias=norm_bias)
         self.feedforward = feedforward
-        self.feedforward_norm = nn.LayerNorm(width, eps=norm_eps)
+        self.feedforward_norm = nn.LayerNorm(width, eps=norm_eps, bias=norm_bias)
         self.dropout = Dropout(dropout)
 
 

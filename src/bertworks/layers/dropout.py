@@ -6,6 +6,7 @@ so a rate is good to 1/65536, and what is kept is scaled by the very share that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,20 +16,28 @@ from torch.nn import functional as F
 
 
 class Source:
-    """Random bits for all dropouts of a model, begun anew from a seed at each step: nothing to keep for a resume."""
+    """Random bits for all dropouts of a model, a stream for each row of the batch, begun anew at each step: nothing to
+    keep for a resume, and a row drops the same numbers in whatever microbatch or process it is computed.
+    """
 
-    def __init__(self, seed: int = 0) -> None:
-        self.seed(seed)
+    def __init__(self, *seeds: int) -> None:
+        self.seed(seeds)
 
-    def seed(self, seed: int) -> None:
-        self._bits = np.random.SFC64(seed)
+    def seed(self, seeds: Iterable[int]) -> None:
+        """One seed for each row."""
+        self._rows = [np.random.SFC64(int(seed)) for seed in seeds]
 
     def kept(self, shape: torch.Size, rate: float) -> tuple[Tensor, float]:
         """Booleans of a shape, True but for about a share of `rate`, and what scales the rest to the same mean."""
-        size = shape.numel()
-        drawn = torch.from_numpy(self._bits.random_raw(-(-size // 4)).view(np.int16)[:size]).view(shape)
+        # What has another number of rows (the sequences of packed ones) draws all its bits from the first stream.
+        streams = self._rows if shape[0] == len(self._rows) else self._rows[:1]
+        each = shape.numel() // len(streams)
+        drawn = np.empty((len(streams), -(-each // 4)), np.uint64)
+        for stream, row in zip(streams, drawn, strict=True):
+            row[:] = stream.random_raw(row.size)
+        bits = torch.from_numpy(drawn.view(np.int16)[:, :each]).reshape(shape)
         dropped = round(rate * 65536)
-        return drawn >= dropped - 32768, 65536 / (65536 - dropped)
+        return bits >= dropped - 32768, 65536 / (65536 - dropped)
 
 
 class _Dropped(torch.autograd.Function):

@@ -32,6 +32,7 @@ class Embeddings(nn.Module):
         pad_id: int | None = 0,
         norm_eps: float = 1e-12,
         dropout: float = 0.0,
+        norm_bias: bool = True,
     ) -> None:
         super().__init__()
         if pad_id is not None and not 0 <= pad_id < vocab_size:
@@ -42,7 +43,7 @@ class Embeddings(nn.Module):
         self.tokens = nn.Embedding(vocab_size, size, padding_idx=pad_id)
         self.positions = positions
         self.segments = nn.Embedding(segments, size) if segments else None
-        self.norm = nn.LayerNorm(size, eps=norm_eps)
+        self.norm = nn.LayerNorm(size, eps=norm_eps, bias=norm_bias)
         self.dropout = Dropout(dropout)
         self.projection = nn.Linear(size, width) if width is not None else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from . import activations
+from .dropout import Dropout
 
 
 class FeedForward(nn.Module):
@@ -27,3 +28,26 @@ class FeedForward(nn.Module):
 
     def extra_repr(self) -> str:
         return f"activation={self.activation}"
+
+
+class GatedFeedForward(FeedForward):
+    """The same with a gate (Shazeer, 2020): `up` makes two vectors of `inner`, one bent, the other multiplied with it.
+
+    With the activation gelu it is called GeGLU, with silu SwiGLU.
+
+    >>> import torch
+    >>> GatedFeedForward(width=8, inner=12, bias=False)(torch.randn(1, 5, 8)).shape
+    torch.Size([1, 5, 8])
+    """
+
+    def __init__(
+        self, width: int, inner: int, activation: str = "gelu", bias: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__(width, inner, activation)
+        self.up = nn.Linear(width, 2 * inner, bias)
+        self.down = nn.Linear(inner, width, bias)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        bent, gate = self.up(x).chunk(2, dim=-1)
+        return self.down(self.dropout(self._bend(bent) * gate))  # type: ignore[no-any-return]

@@ -40,6 +40,8 @@ INITIALISERS: dict[str, Initialiser] = {
 def initialise(module: nn.Module, name: str = "normal", std: float = 0.02, generator: Generator | None = None) -> None:
     """Fill every weight below `module` as BERT does: matrices drawn, biases 0, norms 1 and 0, padding rows 0.
 
+    A layer with a `draw_scale` is drawn wider or narrower by that (see `scaled`).
+
     >>> layer = nn.Linear(4, 4)
     >>> initialise(layer, "truncated-normal", std=0.02, generator=torch.Generator().manual_seed(1))
     >>> bool(layer.weight.abs().max() <= 0.04), float(layer.bias.detach().sum())
@@ -50,7 +52,7 @@ def initialise(module: nn.Module, name: str = "normal", std: float = 0.02, gener
             f"unknown initialiser {name!r}",
             nearest(name, INITIALISERS) or f"known: {', '.join(INITIALISERS)}",
         )
-    draw = partial(INITIALISERS[name], std=std, generator=generator)
+    draw = partial(INITIALISERS[name], generator=generator)
     given = {id(part.weight) for part in module.modules() if getattr(part, "given", False)}
     for part in module.modules():
         for key, weight in part.named_parameters(recurse=False):
@@ -61,9 +63,21 @@ def initialise(module: nn.Module, name: str = "normal", std: float = 0.02, gener
             elif weight.ndim < 2:
                 nn.init.zeros_(weight)
             else:
-                draw(weight)
+                draw(weight, std * getattr(part, "draw_scale", 1.0))
         if isinstance(part, nn.Embedding) and part.padding_idx is not None and id(part.weight) not in given:
             part.weight[part.padding_idx].zero_()
+
+
+def scaled(layer: nn.Linear, scale: float) -> None:
+    """Have a layer's first values drawn `scale` times as wide as the others'.
+
+    >>> layer = nn.Linear(200, 200)
+    >>> scaled(layer, 0.5)
+    >>> initialise(layer, "normal", std=0.02, generator=torch.Generator().manual_seed(1))
+    >>> round(float(layer.weight.detach().std()), 3)
+    0.01
+    """
+    layer.draw_scale = scale  # type: ignore[assignment]
 
 
 class Unfilled(TorchFunctionMode):

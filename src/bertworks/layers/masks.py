@@ -22,6 +22,26 @@ def padding(real: Tensor) -> Tensor:
     return real[:, None, None, :]
 
 
+def window(length: int, reach: int, device: torch.device | str | None = None) -> Tensor | None:
+    """[1, 1, length, length]: a position sees up to `reach` before and after it; None where that is all of a text.
+
+    >>> window(4, reach=1)[0, 0].int()
+    tensor([[1, 1, 0, 0],
+            [1, 1, 1, 0],
+            [0, 1, 1, 1],
+            [0, 0, 1, 1]], dtype=torch.int32)
+    """
+    tracing = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    if length <= reach + 1 and not tracing:  # what is traced will meet longer texts
+        return None
+    return near(torch.arange(length, device=device)[None], reach)
+
+
+def near(at: Tensor, reach: int) -> Tensor:
+    """[batch or 1, length] places -> [batch or 1, 1, length, length]: those at most `reach` apart see each other."""
+    return ((at[:, :, None] - at[:, None, :]).abs() <= reach)[:, None]
+
+
 def causal(length: int, device: torch.device | str | None = None) -> Tensor:
     """[1, 1, length, length]: a position sees itself and what came before."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from bertworks.errors import ConfigError
 from .attention import Sight
 from .blocks import Block
 from .positions import RelativePositions, counted
+from .rotary import Rotary
 
 
 class Stacked(NamedTuple):
@@ -23,10 +25,31 @@ class Stacked(NamedTuple):
     maps: tuple[Tensor, ...] = ()
 
 
+class Scope(nn.Module):
+    """How a layer looks about: `reach` tokens to either side (None: the whole text), its positions told by `rotary`.
+
+    Give layers that look alike the same one: what it makes of the input is then made once.
+    """
+
+    def __init__(self, rotary: Rotary | None = None, reach: int | None = None) -> None:
+        super().__init__()
+        self.rotary, self.reach = rotary, reach
+
+    def forward(self, sight: Sight, x: Tensor, positions: Tensor) -> Sight:
+        """What the layers attending to x [batch, length, width], at positions [batch or 1, length], are told."""
+        if self.rotary is not None:
+            sight = replace(sight, rotation=self.rotary(positions))
+        return sight if self.reach is None else sight.within(self.reach, x.shape[1], x.device)
+
+    def extra_repr(self) -> str:
+        return f"reach={self.reach}"
+
+
 class Stack(nn.Module):
     """Blocks in order, each with weights of its own.
 
-    `score_bias` is computed once and added to every layer's attention scores; `final_norm` closes pre-norm stacks.
+    `score_bias` is computed once and added to every layer's attention scores; `final_norm` closes pre-norm stacks;
+    `scopes` has one for each layer, where layers look about in other ways than over the whole text.
 
     >>> import torch
     >>> from bertworks.layers.attention import Attention
@@ -47,11 +70,16 @@ class Stack(nn.Module):
         blocks: Sequence[Block],
         score_bias: RelativePositions | None = None,
         final_norm: nn.LayerNorm | None = None,
+        scopes: Sequence[Scope] = (),
     ) -> None:
         super().__init__()
+        if scopes and len(scopes) != len(blocks):
+            raise ConfigError(f"{len(scopes)} scopes for {len(blocks)} layers", "give one for each layer, or none")
         self.blocks = nn.ModuleList(blocks)
         self.score_bias = score_bias
         self.final_norm = final_norm
+        own = list(dict.fromkeys(scopes))
+        self.scopes, self.scope_of = nn.ModuleList(own), [own.index(scope) for scope in scopes]
 
     def order(self) -> list[Block]:
         """The blocks as data meets them."""
@@ -64,14 +92,10 @@ class Stack(nn.Module):
         positions: Tensor | None = None,
         keep_hidden: bool = False,
     ) -> Stacked:
-        """x [batch, length, width]; positions [batch or 1, length] matter to `score_bias` alone."""
-        sight = sight or Sight()
-        if self.score_bias is not None:
-            where = counted(x[:, :, 0]) if positions is None else positions
-            sight = replace(sight, bias=self.score_bias(where))
+        """x [batch, length, width]; positions [batch or 1, length] matter to `score_bias` and `scopes` alone."""
         hidden, maps = [x], []
-        for block in self.order():
-            x, seen = block(x, sight)
+        for block, sees in zip(self.order(), self._sights(x, sight or Sight(), positions), strict=False):
+            x, seen = block(x, sees)
             if keep_hidden:
                 hidden.append(x)
             if seen is not None:
@@ -80,6 +104,18 @@ class Stack(nn.Module):
             x = self.final_norm(x)
             hidden[-1] = x
         return Stacked(x, tuple(hidden) if keep_hidden else (), tuple(maps))
+
+    def _sights(self, x: Tensor, sight: Sight, positions: Tensor | None) -> Iterable[Sight]:
+        """What each layer sees."""
+        if self.score_bias is None and not self.scope_of:
+            return repeat(sight)
+        where = counted(x[:, :, 0]) if positions is None else positions
+        if self.score_bias is not None:
+            sight = replace(sight, bias=self.score_bias(where))
+        if not self.scope_of:
+            return repeat(sight)
+        made = [scope(sight, x, where) for scope in self.scopes]
+        return [made[at] for at in self.scope_of]
 
 
 class SharedStack(Stack):

@@ -7,6 +7,7 @@ from bertworks.errors import ConfigError, nearest
 from .albert import ALBERT
 from .bert import BERT
 from .config import EncoderConfig
+from .modernbert import MODERNBERT
 from .parts import Architecture
 from .roberta import ROBERTA
 from .roberta_prelayernorm import ROBERTA_PRELAYERNORM
@@ -16,6 +17,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "roberta": ROBERTA,
     "roberta-prelayernorm": ROBERTA_PRELAYERNORM,
     "albert": ALBERT,
+    "modernbert": MODERNBERT,
 }
 
 
@@ -31,7 +33,7 @@ def architecture(name: str) -> Architecture:
 
 def preset(name: str) -> tuple[Architecture, EncoderConfig] | None:
     """A published size by its name, with or without its owner on the hub (google-bert/…); None if unknown."""
-    bare = name.rpartition("/")[2]
+    bare = name.rpartition("/")[2].lower()
     for family in ARCHITECTURES.values():
         if bare in family.sizes:
             return family, family.sizes[bare]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
@@ -73,11 +73,45 @@ C = TypeVar("C", bound=EncoderConfig)
 
 @dataclass(frozen=True)
 class Key:
-    """One row of the configuration table: our field, Hugging Face's key, what a file without the key means."""
+    """One row of the configuration table: our field, Hugging Face's key, what a file without the key means.
+
+    A key may be a path of keys through tables, parted by dots. Where values are not the same, `read` makes ours from
+    theirs and the whole file, and `write` theirs from our whole configuration.
+    """
 
     ours: str
     theirs: str
     absent: Any
+    read: Callable[[Any, Mapping[str, Any]], Any] | None = None
+    write: Callable[[Any], Any] | None = None
+
+    def of(self, file: Mapping[str, Any]) -> Any:
+        """Our value, from a whole config.json."""
+        value = _at(file, self.theirs, self.absent)
+        if self.ours in ACTIVATIONS_OF:
+            return _our_activation(value, self.theirs)
+        return value if self.read is None else self.read(value, file)
+
+    def put(self, config: EncoderConfig, file: dict[str, Any]) -> None:
+        """Their value, into a config.json in the making."""
+        *tables, key = self.theirs.split(".")
+        for table in tables:
+            file = file.setdefault(table, {})
+        value = getattr(config, self.ours) if self.write is None else self.write(config)
+        file[key] = ACTIVATION_NAMES[value][0] if self.ours in ACTIVATIONS_OF else value
+
+
+ACTIVATIONS_OF = ("activation", "head_activation")  # the fields whose values have other names in config.json
+
+
+def _at(file: Mapping[str, Any], path: str, absent: Any) -> Any:
+    """What a file says under a.b.c."""
+    value: Any = file
+    for key in path.split("."):
+        if not isinstance(value, Mapping) or key not in value:
+            return absent
+        value = value[key]
+    return value
 
 
 ENCODER_KEYS: tuple[Key, ...] = (
@@ -115,8 +149,7 @@ def rows_with(rows: tuple[Key, ...], *changed: Key) -> tuple[Key, ...]:
 
 def from_hf(kind: type[C], rows: tuple[Key, ...], file: Mapping[str, Any]) -> C:
     """Our configuration from the contents of a config.json."""
-    values = {row.ours: file.get(row.theirs, row.absent) for row in rows}
-    values["activation"] = _our_activation(values["activation"])
+    values = {row.ours: row.of(file) for row in rows}
     values["labels"] = _labels(file)
     _refuse_other_models(file)
     return kind(**values)
@@ -124,20 +157,21 @@ def from_hf(kind: type[C], rows: tuple[Key, ...], file: Mapping[str, Any]) -> C:
 
 def to_hf(config: EncoderConfig, rows: tuple[Key, ...]) -> dict[str, Any]:
     """What config.json says of our configuration."""
-    file = {row.theirs: getattr(config, row.ours) for row in rows}
-    file["hidden_act"] = ACTIVATION_NAMES[config.activation][0]
+    file: dict[str, Any] = {}
+    for row in rows:
+        row.put(config, file)
     file["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
     file["label2id"] = {label: i for i, label in enumerate(config.labels)}
     return file
 
 
-def _our_activation(name: Any) -> str:
+def _our_activation(name: Any, key: str) -> str:
     for ours, theirs in ACTIVATION_NAMES.items():
         if name in theirs:
             return ours
     known = [name for theirs in ACTIVATION_NAMES.values() for name in theirs]
     raise ConfigError(
-        f"config.json: unknown hidden_act {name!r}",
+        f"config.json: unknown {key} {name!r}",
         nearest(str(name), known) or f"known: {', '.join(known)}",
     )
 

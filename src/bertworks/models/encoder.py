@@ -159,6 +159,9 @@ class Model(nn.Module):
             if isinstance(head, MaskedLM):
                 x = encoded.last if chosen is None else encoded.last.flatten(0, 1)[chosen]
                 scores[name] = head(x, self.encoder.embeddings.tokens.weight)
+            elif getattr(head, "wants_real", False):
+                inside = sequences > 0 if real is None and sequences is not None else real
+                scores[name] = head(encoded.last, inside)
             else:
                 scores[name] = head(encoded.pooled if wants_pooled(head) else encoded.last)
         if choices is not None and "choose" in scores:

@@ -17,14 +17,14 @@ from bertworks.errors import WeightsError, nearest
 
 @dataclass(frozen=True)
 class Row:
-    """theirs = ours (None: dropped).
+    """theirs = ours (none: dropped; several: theirs holds them one below the other, in equal parts).
 
     `aliases` are other names of the same tensor: where present, it is they that are read, since they are what
     transformers computes with; they are written only with `write_aliases`.
     """
 
     theirs: str
-    ours: str | None
+    ours: tuple[str, ...]
     aliases: tuple[str, ...] = ()
     write_aliases: bool = False
 
@@ -32,19 +32,39 @@ class Row:
         """Which of this row's names is among `names`, the one to read first."""
         return next((name for name in (*self.aliases, self.theirs) if name in names), None)
 
+    def read(self, tensor: Tensor) -> dict[str, Tensor]:
+        """Ours from theirs: views, not copies."""
+        if len(self.ours) == 1:
+            return {self.ours[0]: tensor}
+        return dict(zip(self.ours, tensor.tensor_split(len(self.ours)), strict=True)) if self.ours else {}
+
+    def write(self, tensors: list[Tensor]) -> Tensor:
+        return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+
 
 def same(theirs: str, ours: str, *aliases: str, write_aliases: bool = False) -> Row:
-    return Row(theirs, ours, aliases, write_aliases)
+    return Row(theirs, (ours,), aliases, write_aliases)
+
+
+def fused(theirs: str, *ours: str) -> Row:
+    """Matrices that they keep as one, such as the projections to queries, keys and values.
+
+    >>> table = NameTable("", [fused("qkv", "q", "k", "v")])
+    >>> ours = table.read({"qkv": torch.arange(6.0)})
+    >>> ours["k"], table.write(ours)
+    (tensor([2., 3.]), {'qkv': tensor([0., 1., 2., 3., 4., 5.])})
+    """
+    return Row(theirs, ours)
 
 
 def dropped(theirs: str) -> Row:
     """A buffer that old versions wrote and nobody needs."""
-    return Row(theirs, None)
+    return Row(theirs, ())
 
 
-def module(theirs: str, ours: str) -> list[Row]:
-    """The weight and the bias of a linear layer or norm."""
-    return [same(f"{theirs}.{part}", f"{ours}.{part}") for part in ("weight", "bias")]
+def module(theirs: str, ours: str, bias: bool = True) -> list[Row]:
+    """The weight and the bias, if it has one, of a linear layer or norm."""
+    return [same(f"{theirs}.{part}", f"{ours}.{part}") for part in (("weight", "bias") if bias else ("weight",))]
 
 
 class NameTable:
@@ -85,7 +105,7 @@ class NameTable:
 
     def stored(self, spelled: Mapping[str, str]) -> set[str]:
         """Which tensors of ours a file holds, by its canonical names."""
-        return {row.ours for row in self.rows if row.ours is not None and row.stored_as(spelled)}
+        return {name for row in self.rows if row.ours and row.stored_as(spelled) for name in row.ours}
 
     def read(self, tensors: Mapping[str, Tensor], wanted: Mapping[str, torch.Size] | None = None) -> dict[str, Tensor]:
         """Our tensors by our names, from theirs by any spelling. Only `wanted` ones, checked for shape, if given.
@@ -96,15 +116,18 @@ class NameTable:
         ours: dict[str, Tensor] = {}
         for row in self.rows:
             name = row.stored_as(spelled)
-            if row.ours is None or name is None or (wanted is not None and row.ours not in wanted):
+            if not row.ours or name is None or (wanted is not None and not any(part in wanted for part in row.ours)):
                 continue
-            tensor = ours[row.ours] = tensors[spelled[name]]
-            if wanted is not None and tensor.shape != wanted[row.ours]:
-                raise WeightsError(
-                    f"tensor {spelled[name]!r} is {tuple(tensor.shape)}, "
-                    f"the model's {row.ours} wants {tuple(wanted[row.ours])}",
-                    "config.json and the weights do not belong together",
-                )
+            whole = tensors[spelled[name]]
+            for part, tensor in row.read(whole).items():
+                if wanted is not None and tensor.shape != wanted[part]:
+                    raise WeightsError(
+                        f"tensor {spelled[name]!r} is {tuple(whole.shape)}, "
+                        f"the model's {part} wants {tuple(wanted[part])}"
+                        + (f" of it, one of {len(row.ours)}" if len(row.ours) > 1 else ""),
+                        "config.json and the weights do not belong together",
+                    )
+                ours[part] = tensor
         return ours
 
     def write(self, ours: Mapping[str, Tensor], prefix: bool = True) -> dict[str, Tensor]:
@@ -112,9 +135,9 @@ class NameTable:
         theirs: dict[str, Tensor] = {}
         rest = dict(ours)
         for row in self.rows:
-            if row.ours is None or row.ours not in rest:
+            if not row.ours or row.ours[0] not in rest:
                 continue
-            tensor = rest.pop(row.ours)
+            tensor = row.write([rest.pop(name) for name in row.ours])
             theirs[row.theirs if prefix else row.theirs.removeprefix(self.prefix)] = tensor
             if row.write_aliases:
                 theirs |= {alias: tensor.clone() for alias in row.aliases}
@@ -124,4 +147,4 @@ class NameTable:
 
     def theirs(self, ours: str) -> str:
         """What Hugging Face calls a tensor of ours."""
-        return next((row.theirs for row in self.rows if row.ours == ours), ours)
+        return next((row.theirs for row in self.rows if ours in row.ours), ours)
