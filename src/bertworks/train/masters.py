@@ -1,4 +1,4 @@
-"""Weights as the optimiser sees them: long fp32 rows, one for each group, with AdamW over them.
+"""Weights as the optimiser sees them: long fp32 rows, one for each group that is changed alike.
 
 Where a module computes in bf16, its weights are views into bf16 rows that are made anew from the fp32 masters after
 each step, and its gradients land in bf16 rows that are added to fp32 ones after each microbatch. A step is then a few
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,29 +17,19 @@ from torch import Tensor, nn
 from bertworks.errors import ConfigError, nearest
 
 from .options import OptimizerOptions
+from .rules import RULES, Row, rules_of
+from .rules.row import parts
 
 LAYER = re.compile(r"encoder\.stack\.blocks\.(\d+)\.")
 
 
-@dataclass
-class Row:
-    """One group. master, sums, average: fp32 [numbers]; weights, grads: of the module's own type, of which its
-    parameters are views (the same tensors as master and sums where that is fp32).
-    """
+class Group(NamedTuple):
+    """What weights of one row have in common."""
 
-    names: list[str]
+    rule: str
+    matrices: bool
     decay: float
-    scale: float  # of the learning rate
-    master: Tensor
-    sums: Tensor
-    weights: Tensor
-    grads: Tensor
-    average: Tensor | None
-    first: Tensor = field(init=False)  # AdamW's moments
-    second: Tensor = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.first, self.second = torch.zeros_like(self.master), torch.zeros_like(self.master)
+    scale: float
 
 
 class Masters:
@@ -52,11 +42,14 @@ class Masters:
         self.module = module
         trained = [(name, weight) for name, weight in module.named_parameters() if weight.requires_grad]
         layers = 1 + max((int(found[1]) for name, _ in trained if (found := LAYER.match(name))), default=-1)
-        groups: dict[tuple[float, float], list[tuple[str, nn.Parameter]]] = {}
+        rules = rules_of(module, options.name)
+        groups: dict[Group, list[tuple[str, nn.Parameter]]] = {}
         for name, weight in trained:
-            decay = options.weight_decay if weight.ndim > 1 else 0.0  # none on biases and norms, as published
-            groups.setdefault((decay, _scale(name, layers, options.layer_decay)), []).append((name, weight))
-        self.rows = [_row(members, *key, dtype, average) for key, members in groups.items()]
+            matrix = weight.ndim > 1
+            decay = options.weight_decay if matrix else 0.0  # none on biases and norms, as published
+            group = Group(rules[name], matrix, decay, _scale(name, layers, options.layer_decay))
+            groups.setdefault(group, []).append((name, weight))
+        self.rows = [_row(members, group, dtype, average) for group, members in groups.items()]
         for weight in module.parameters():
             if not weight.requires_grad:
                 weight.data = weight.data.to(dtype)
@@ -81,19 +74,14 @@ class Masters:
 
     @torch.no_grad()
     def step(self, lr: float, norm: float) -> None:
-        """AdamW, with the gradients clipped to the largest norm that is allowed."""
+        """By each row's rule, with the gradients clipped to the largest norm that is allowed."""
         clip = self.options.clip
         if clip and norm > clip:
             for row in self.rows:
                 row.sums.mul_(clip / norm)
         self.steps += 1
-        beta1, beta2 = self.options.betas
         for row in self.rows:
-            torch._fused_adamw_(
-                [row.master], [row.sums], [row.first], [row.second], [], [torch.tensor(float(self.steps))],
-                lr=lr * row.scale, beta1=beta1, beta2=beta2, weight_decay=row.decay, eps=self.options.eps,
-                amsgrad=False, maximize=False,
-            )  # fmt: skip
+            RULES[row.rule].change(row, lr * row.scale, self.steps, self.options)
             if row.weights is not row.master:
                 row.weights.copy_(row.master)
             if row.average is not None:
@@ -104,7 +92,7 @@ class Masters:
         """Copies of all that a resume needs, by name."""
         found: dict[str, Tensor] = {}
         for at, row in enumerate(self.rows):
-            found |= {f"master.{at}": row.master, f"first.{at}": row.first, f"second.{at}": row.second}
+            found |= {f"{name}.{at}": tensor for name, tensor in ({"master": row.master} | row.kept).items()}
             if row.average is not None:
                 found[f"average.{at}"] = row.average
         return {name: tensor.detach().cpu().clone() for name, tensor in found.items()}
@@ -113,7 +101,7 @@ class Masters:
     def restore(self, state: dict[str, Tensor], steps: int) -> None:
         self.steps = steps
         for at, row in enumerate(self.rows):
-            for name, tensor in (("master", row.master), ("first", row.first), ("second", row.second)):
+            for name, tensor in ({"master": row.master} | row.kept).items():
                 tensor.copy_(state[f"{name}.{at}"])
             if row.average is not None:
                 row.average.copy_(state.get(f"average.{at}", row.master))
@@ -122,41 +110,44 @@ class Masters:
         self.drop()
 
     def layout(self) -> list[list[str]]:
-        """Which weights lie in which row, in their order."""
-        return [row.names for row in self.rows]
+        """Each row's rule, and which weights lie in it, in their order."""
+        return [[row.rule, *row.names] for row in self.rows]
 
     @torch.no_grad()
     def hand_back(self) -> None:
         """Leave the module with fp32 weights of its own: the averaged ones where there are such."""
         weights = dict(self.module.named_parameters())
         for row in self.rows:
-            at = 0
             whole = row.master if row.average is None else row.average
-            for name in row.names:
-                weight = weights[name]
-                weight.data = whole[at : at + weight.numel()].view(weight.shape).clone()
-                weight.grad = None
-                at += weight.numel()
+            for name, shape, numbers in zip(row.names, row.shapes, parts(row, whole), strict=True):
+                weights[name].data = numbers.view(shape).clone()
+                weights[name].grad = None
         self.module.float()
 
 
-def _row(
-    members: list[tuple[str, nn.Parameter]], decay: float, scale: float, dtype: torch.dtype, average: float
-) -> Row:
+def _row(members: list[tuple[str, nn.Parameter]], group: Group, dtype: torch.dtype, average: float) -> Row:
+    if group.rule == "muon":
+        members = sorted(members, key=lambda one: one[1].shape)  # equal shapes side by side make one stack of matrices
     master = torch.cat([weight.detach().flatten().float() for _, weight in members])
     sums = torch.zeros_like(master)
     apart = dtype != torch.float32
     weights = master.to(dtype) if apart else master
-    grads = torch.zeros_like(weights) if apart else sums
-    at = 0
-    for _, weight in members:
-        here = slice(at, at + weight.numel())
-        weight.data = weights[here].view(weight.shape)
-        weight.grad = grads[here].view(weight.shape)
-        at += weight.numel()
-    return Row(
-        [name for name, _ in members], decay, scale, master, sums, weights, grads, master.clone() if average else None
+    row = Row(
+        [name for name, _ in members],
+        [weight.shape for _, weight in members],
+        *group,
+        master,
+        sums,
+        weights,
+        torch.zeros_like(weights) if apart else sums,
+        master.clone() if average else None,
+        {name: torch.zeros_like(master) for name in RULES[group.rule].keeps},
     )
+    for (_, weight), shape, own, gradient in zip(
+        members, row.shapes, parts(row, row.weights), parts(row, row.grads), strict=True
+    ):
+        weight.data, weight.grad = own.view(shape), gradient.view(shape)
+    return row
 
 
 def _scale(name: str, layers: int, decay: float) -> float:

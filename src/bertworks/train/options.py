@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from bertworks.errors import ConfigError
 
@@ -38,27 +38,44 @@ class BatchOptions:
         return self.tokens // self.length
 
 
+OWN: Any = None  # a key that is left out: the optimizer's own number is put there
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "adamw": {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01},
+    "stable-adamw": {"betas": (0.9, 0.99), "eps": 1e-6, "weight_decay": 0.01},
+    "lamb": {"betas": (0.9, 0.999), "eps": 1e-6, "weight_decay": 0.01},
+    "muon": {"betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1},
+}
+
+
 @dataclass(frozen=True)
 class OptimizerOptions:
-    """AdamW as BERT's: decoupled weight decay, none on biases and norms; clip is the largest gradient norm, 0 for any;
-    layer_decay below 1 makes each layer's rate that much of the one's above it.
+    """Weight decay is decoupled, and none on biases and norms. betas, eps and weight_decay are the optimizer's own
+    where they are left out; Muon's betas and eps are for the weights that it leaves to AdamW, momentum for its own.
+    clip is the largest gradient norm, 0 for any; layer_decay below 1 makes each layer's rate that much of the one's
+    above it.
     """
 
-    name: Literal["adamw"] = "adamw"
+    name: Literal["adamw", "stable-adamw", "lamb", "muon"] = "adamw"
     lr: float = 1e-4
-    betas: tuple[float, ...] = (0.9, 0.999)
-    eps: float = 1e-8
-    weight_decay: float = 0.01
+    betas: tuple[float, ...] = OWN
+    eps: float = OWN
+    weight_decay: float = OWN
+    momentum: float = 0.95
     clip: float = 1.0
     layer_decay: float = 1.0
     freeze: tuple[str, ...] = ()
     embeddings: str = ""
 
     def __post_init__(self) -> None:
+        for key, own in OPTIMIZERS[self.name].items():
+            if getattr(self, key) is None:
+                object.__setattr__(self, key, own)
         if self.lr <= 0:
             raise ConfigError(f"optimizer.lr is {self.lr}", "it is above 0, such as 1e-4")
         if len(self.betas) != 2 or not all(0 <= one < 1 for one in self.betas):
             raise ConfigError(f"optimizer.betas is {list(self.betas)}", "give two shares, such as [0.9, 0.999]")
+        if not 0 <= self.momentum < 1:
+            raise ConfigError(f"optimizer.momentum is {self.momentum}", "it is a share below 1, such as 0.95")
         if self.eps <= 0 or self.weight_decay < 0 or self.clip < 0:
             raise ConfigError(
                 f"optimizer has eps {self.eps}, weight_decay {self.weight_decay}, clip {self.clip}",
