@@ -10,6 +10,8 @@ import torch
 
 from bertworks import recipes
 from bertworks.config import read_toml
+from bertworks.objectives.batches import Examples
+from bertworks.objectives.published import PUBLISHED
 from bertworks.tasks.pretrain import Recipe, make_model
 from bertworks.text.store import Store
 
@@ -113,6 +115,124 @@ def test_going_on_with_a_model_on_other_text(run: Path, store: Store, tmp_path: 
     done = bertworks("pretrain", tmp_path / "r.toml", "--data", strange.folder, "--out", tmp_path / "R2")
     assert done.code == 1
     assert "another tokenizer" in done.err
+
+
+def test_a_run_goes_on_from_a_run_with_the_stores_own_tokens(run: Path, store: Store, tmp_path: Path) -> None:
+    import transformers
+
+    (tmp_path / "r.toml").write_text(
+        f'[model]\nfrom = "{run}"\n[objective]\npreset = "roberta"\n[batch]\nlength = 48\ntokens = 768\n'
+        "[budget]\nsteps = 2\n"
+    )
+    other = plain_tokenizer(tmp_path / "t", words=120)
+    strange = store_of(tmp_path / "s", other, random_documents(other, 20, 1))
+    arguments = ["pretrain", tmp_path / "r.toml", "--data", strange.folder, "--out", tmp_path / "R"]
+    done = bertworks(*arguments)
+    assert done.code == 1
+    assert "set model.vocabulary=store" in done.err
+    done = bertworks(*arguments, "model.vocabulary=store")
+    assert done.code == 0, done.err
+    assert f"note: of {other.vocab_size} tokens, 105 are one of {run}'s, 0 made of several, " in done.err
+    peer = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "R" / "model")
+    assert peer.config.vocab_size == other.vocab_size
+    assert (
+        bertworks(*arguments[:4], "--out", tmp_path / "R", "--resume", "budget.steps=3", "--json").json()["steps"] == 3
+    )
+    card = (tmp_path / "R" / "README.md").read_text()
+    assert f"| continued from | {run} |" in card
+    done = bertworks(*arguments, "model.from=nobody/nothing", "--out", tmp_path / "R2", HF_HUB_OFFLINE="1")
+    assert "nobody/nothing is no folder here, and HF_HUB_OFFLINE is set" in done.err
+
+
+# -- several stores --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def law(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    folder = tmp_path_factory.mktemp("mixed") / "law=2"
+    return store_of(folder, store.tokenizer, random_documents(store.tokenizer, 40, 8))
+
+
+def test_several_stores(store: Store, law: Store, tmp_path: Path) -> None:
+    out = tmp_path / "R"
+    constant = ["schedule.name=constant", "schedule.warmup=2"]  # whatever the budget
+    arguments = ["pretrain", "bert-mini", *SMALL, *constant, "budget.steps=4", "--out", out]
+    mixed = ["--data", f"{store.folder}=0.7", "--data", f"{law.folder}=0.3"]
+    done = bertworks(*arguments, *mixed)
+    assert done.code == 0, done.err
+    facts = json.loads((out / "run.json").read_text())
+    assert [one["store"] for one in facts["stores"]] == [store.identity, law.identity]
+    assert [one["weight"] for one in facts["stores"]] == ["7/10", "3/10"]
+    card = (out / "README.md").read_text()
+    assert "| data | s at 70.0%, law=2 at 30.0% |" in card
+    assert f"| documents | {store.documents + law.documents} |" in card
+    more = ["pretrain", "bert-mini", "--out", out, "--resume", "budget.steps=6"]
+    for other in (mixed[:2], mixed[2:] + mixed[:2], ["--data", store.folder, "--data", law.folder]):
+        done = bertworks(*more, *other)
+        assert done.code == 1
+        assert "not the stores and weights" in done.err
+        assert f"--data {law.folder}=3/10" in done.err
+    again = ["--data", f"{store.folder}=7/10", "--data", f"{law.folder}=3/10"]  # as the error says it
+    assert bertworks(*more, *again, "--json").json()["steps"] == 6
+    straight = tmp_path / "S"
+    assert bertworks(*arguments[:-3], "budget.steps=6", *mixed, "--out", straight).code == 0
+    ours, theirs = ((one / "model" / "model.safetensors").read_bytes() for one in (out, straight))
+    assert ours == theirs
+
+
+def test_stores_as_they_come(store: Store, law: Store, tmp_path: Path) -> None:
+    """Without weights an epoch is once through all of them; a folder whose name has a = in it is a folder."""
+    arguments = ["pretrain", "roberta-mini", *SMALL, "budget.epochs=1", "--out", tmp_path / "R", "--json"]
+    value = bertworks(*arguments, "--data", store.folder, "--data", law.folder).json()
+    one, two = (Examples(each, PUBLISHED["roberta"], 48, say=lambda _: None).count(0) for each in (store, law))
+    assert (value["steps"] - 1) * 16 < one + two <= value["steps"] * 16
+    done = bertworks(*arguments[:-3], "--out", tmp_path / "E", BERTWORKS_PRETRAIN_DATA=f"{store.folder}:{law.folder}")
+    assert done.code == 0, done.err
+
+
+def test_stores_that_do_not_go_together(store: Store, law: Store, tmp_path: Path) -> None:
+    other = plain_tokenizer(tmp_path / "t", words=33)
+    strange = store_of(tmp_path / "s", other, random_documents(other, 20, 1))
+    for data, code, said in (
+        ([store.folder, strange.folder], 1, "another tokenizer"),
+        ([store.folder, store.folder], 1, "given twice"),
+        ([f"{store.folder}=2", law.folder], 2, "has no weight and others have"),
+        ([f"{store.folder}=0", f"{law.folder}=1"], 2, "'0' is not a weight"),
+        ([f"{store.folder}=much"], 2, "'much' is not a weight"),
+        ([f"{tmp_path}/nothing=2"], 1, "is not a store"),
+    ):
+        options = [word for one in data for word in ("--data", one)]
+        done = bertworks("pretrain", "bert-mini", *SMALL, *options, "--out", tmp_path / "R")
+        assert done.code == code, done.err
+        assert said in done.err
+        assert not (tmp_path / "R").exists()
+
+
+# -- what it shows ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_a_model_that_stays_at_word_frequencies_is_warned_of(learns: bool, tmp_path: Path) -> None:
+    """Every sentence repeats one word of four hundred: easily learnt, unless the rate is next to nothing."""
+    tokenizer = plain_tokenizer(tmp_path / "t", words=400, pieces=1)
+    store = store_of(tmp_path / "s", tokenizer, [[[5 + at] * 14] for at in range(400)] * 3)
+    rate = 5e-3 if learns else 1e-7
+    done = bertworks(
+        "pretrain", "roberta-mini", "model.hidden_size=32", "model.heads=2", "model.intermediate_size=64",
+        "model.layers=1", "batch.length=16", "batch.tokens=256", "budget.steps=560", f"optimizer.lr={rate}",
+        "schedule.name=constant", "--data", store.folder, "--out", tmp_path / "R",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    rows = [json.loads(line) for line in (tmp_path / "R" / "metrics.jsonl").read_text().splitlines()]
+    losses = [row["loss"] for row in rows if "loss" in row]
+    assert (losses[-1] < 4) == learns
+    warnings = [row["warning"] for row in rows if "warning" in row and "unigram entropy" in row["warning"]]
+    assert [one.split(":")[0] for one in warnings] == ([] if learns else ["the loss sits at the unigram entropy 5.99"])
+    assert ("unigram entropy 5.99" in done.err) != learns
+    shares = [row["peak_share"] for row in rows if "loss" in row]
+    assert 0 < sum(shares) / len(shares) < 1
+    assert "% of peak" in done.err
+    assert "word frequencies alone" in (tmp_path / "R" / "curve.svg").read_text()
 
 
 def test_held_out_text(store: Store, tmp_path: Path) -> None:

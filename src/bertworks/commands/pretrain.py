@@ -1,4 +1,4 @@
-"""bertworks pretrain RECIPE [a.b=c ...] --data STORE --out RUN"""
+"""bertworks pretrain RECIPE [a.b=c ...] --data STORE [--data STORE=WEIGHT ...] --out RUN"""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from .reporting import Report, verb
+from .reporting import Report, misused, verb
 
 if TYPE_CHECKING:
     from bertworks.config import Table
@@ -25,7 +27,14 @@ MAY_CHANGE = ("budget", "run")  # on resume
 @click.command()
 @click.argument("recipe")
 @click.argument("overrides", nargs=-1, metavar="[A.B=C]...")
-@click.option("--data", required=True, metavar="STORE", help="The store to train on.")
+@click.option(
+    "--data",
+    required=True,
+    multiple=True,
+    type=click.Path(),
+    metavar="STORE[=WEIGHT]",
+    help="The store to train on. Several are mixed: in shares by weight, or each as often as it has examples.",
+)
 @click.option("--dev", metavar="STORE", help="A store to look at now and then, never trained on.")
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="The run folder to write.")
 @click.option(
@@ -33,7 +42,13 @@ MAY_CHANGE = ("budget", "run")  # on resume
 )
 @verb
 def command(
-    report: Report, recipe: str, overrides: tuple[str, ...], data: str, dev: str | None, out: Path, resume: bool
+    report: Report,
+    recipe: str,
+    overrides: tuple[str, ...],
+    data: tuple[str, ...],
+    dev: str | None,
+    out: Path,
+    resume: bool,
 ) -> None:
     """Train a model from the first word, or go on with one, as RECIPE says: a file, or one that is shipped.
 
@@ -43,6 +58,7 @@ def command(
     \b
     bertworks pretrain bert-mini --data store --out run budget.minutes=30
     bertworks pretrain bert-mini --data store --out run budget.minutes=60 --resume
+    bertworks pretrain bert-mini --data news=0.7 --data law=0.3 --out run
     """
     from bertworks.errors import InputError
     from bertworks.runtime.machine import use_granted_cores
@@ -50,20 +66,67 @@ def command(
     from bertworks.text.store import Store
 
     use_granted_cores()
-    store = Store(data)
+    sources = Sources.of(data)
     begun = (out / RECIPE).exists()
     if begun and not resume:
         raise InputError(f"{out} holds a run already", "go on with --resume, or name another --out")
     if resume and not begun:
         raise InputError(f"{out} holds no run to resume", "leave --resume out to begin one")
     chosen = _recipe(recipe, overrides, report.seed, out if resume else None)
-    ready = make_model(chosen, store)
-    _begin(out, chosen, ready, store, resume)
-    outcome = _train(report, chosen, ready, store, Store(dev) if dev else None, out, resume)
+    ready = make_model(chosen, sources.stores[0])
+    _begin(out, chosen, ready, sources, resume)
+    outcome = _train(report, chosen, ready, sources, Store(dev) if dev else None, out, resume)
     value = {"out": str(out), "model": str(out / "model"), **outcome}
     report.result(value, lambda: _text(value))
     if outcome["outcome"] == "stopped":
         raise click.exceptions.Exit(130)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The stores to train on, all of one tokenizer, and their weights where they are given."""
+
+    stores: list[Store]
+    weights: list[Fraction] | None
+
+    @classmethod
+    def of(cls, data: Sequence[str]) -> Sources:
+        from bertworks.errors import InputError
+        from bertworks.text.store import Store
+
+        parts = [_weighed(one) for one in data]
+        stores = [Store(name) for name, _ in parts]
+        for at, store in enumerate(stores):
+            if store.identity in {one.identity for one in stores[:at]}:
+                raise InputError(f"{store.folder} is given twice", "give it once, with a larger weight")
+            store.require(stores[0].tokenizer, str(stores[0].folder))
+        weights = [weight for _, weight in parts if weight is not None]
+        if weights and len(weights) < len(parts):
+            without = next(name for name, weight in parts if weight is None)
+            raise misused(f"--data {without} has no weight and others have: give all of them one, or none")
+        return cls(stores, weights if len(parts) > 1 and weights else None)
+
+    def told(self) -> list[dict[str, str]]:
+        """What a run remembers of them."""
+        weights = ["" if self.weights is None else str(self.weights[at]) for at in range(len(self.stores))]
+        return [
+            {"data": str(store.folder), "store": store.identity, "weight": weight}
+            for store, weight in zip(self.stores, weights, strict=True)
+        ]
+
+
+def _weighed(given: str) -> tuple[str, Fraction | None]:
+    """STORE or STORE=WEIGHT; a folder of that very name is a store."""
+    name, sign, text = given.rpartition("=")
+    if not sign or Path(given).is_dir():
+        return given, None
+    try:
+        weight = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        weight = Fraction(0)
+    if weight <= 0:
+        raise misused(f"--data {given}: {text!r} is not a weight; write {name}=2, or {name}=0.3")
+    return name, weight
 
 
 def _recipe(name: str, overrides: Sequence[str], seed: int, run: Path | None) -> Recipe:
@@ -91,19 +154,22 @@ def _recipe(name: str, overrides: Sequence[str], seed: int, run: Path | None) ->
     )
 
 
-def _begin(out: Path, recipe: Recipe, ready: Made, store: Store, resume: bool) -> None:
-    """The run's folder, with the recipe as it is followed and the store that it is tied to."""
+def _begin(out: Path, recipe: Recipe, ready: Made, sources: Sources, resume: bool) -> None:
+    """The run's folder, with the recipe as it is followed and the stores that it is tied to."""
     from bertworks.config import to_toml
     from bertworks.errors import InputError
     from bertworks.folders import written
 
     if resume:
-        told = json.loads((out / FACTS).read_text(encoding="utf8"))
-        if told["store"] != store.identity:
-            raise InputError(f"{store.folder} is not the store that {out} was begun with", f"give {told['data']}")
+        begun = json.loads((out / FACTS).read_text(encoding="utf8"))["stores"]
+        if [_tie(one) for one in begun] != [_tie(one) for one in sources.told()]:
+            wanted = " ".join(f"--data {one['data']}{'=' if one['weight'] else ''}{one['weight']}" for one in begun)
+            names = " and ".join(str(store.folder) for store in sources.stores)
+            said = " is not the store" if len(begun) == len(sources.stores) == 1 else ": not the stores and weights"
+            raise InputError(f"{names}{said} that {out} was begun with", f"give {wanted}")
     else:
         out.mkdir(parents=True, exist_ok=True)
-        facts = {"data": str(store.folder), "store": store.identity, "tokenizer": store.digest}
+        facts = {"stores": sources.told(), "tokenizer": sources.stores[0].digest}
         with written(out / FACTS) as file:
             file.write((json.dumps(facts, indent=1) + "\n").encode())
     resolved: Table = recipe.resolved(ready.description.config, ready.description.architecture.name)
@@ -111,12 +177,17 @@ def _begin(out: Path, recipe: Recipe, ready: Made, store: Store, resume: bool) -
         file.write(to_toml(resolved).encode())
 
 
+def _tie(told: Mapping[str, str]) -> tuple[str, str]:
+    """What has to be the same on resume; the folder may have moved."""
+    return told["store"], told["weight"]
+
+
 def _train(
-    report: Report, recipe: Recipe, ready: Made, store: Store, dev: Store | None, out: Path, resume: bool
+    report: Report, recipe: Recipe, ready: Made, sources: Sources, dev: Store | None, out: Path, resume: bool
 ) -> dict[str, Any]:
     from bertworks.inspect import costs
-    from bertworks.runtime.machine import choose_device
-    from bertworks.tasks.pretrain import evaluation, examples_of, loss_of
+    from bertworks.runtime.machine import choose_device, matrix_peak
+    from bertworks.tasks.pretrain import evaluation, line_of, loss_of, plateau_of
     from bertworks.train.loop import Loop
     from bertworks.train.watch import Total, Watch
 
@@ -126,7 +197,9 @@ def _train(
     ready.model.to(device)
     loss = loss_of(recipe, ready)
     if dev is not None:
-        dev.require(store.tokenizer, str(store.folder))
+        dev.require(sources.stores[0].tokenizer, str(sources.stores[0].folder))
+    line = line_of(recipe, sources.stores, sources.weights, report.remark)
+    plateau = plateau_of(sources.stores, line)
     budget = next((name, value) for name, value in vars(settings.budget).items() if value is not None)
     flops = costs.flops_per_token(ready.description.config, settings.batch.length)["pretraining_step"]
     watch = Watch(
@@ -135,11 +208,13 @@ def _train(
         say=report.remark,
         live=os.isatty(2) and not report.quiet,
         flops_per_token=flops,
+        peak_flops=matrix_peak(dtype, device),
+        plateau=plateau,
     )
     loop = Loop(
         ready.model,
         loss,
-        examples_of(recipe, store, report.remark),
+        line,
         settings,
         out,
         dtype=dtype,
@@ -155,7 +230,7 @@ def _train(
     finally:
         watch.close()
     loop.masters.hand_back()
-    _write_model(out, recipe, ready, store)
+    _write_model(out, recipe, ready, sources, plateau)
     return {
         "outcome": outcome,
         "steps": loop.state.step,
@@ -172,7 +247,7 @@ def _dtype(precision: str, device: str) -> Any:
     return choose_dtype(precision, torch.device(device))
 
 
-def _write_model(out: Path, recipe: Recipe, ready: Made, store: Store) -> None:
+def _write_model(out: Path, recipe: Recipe, ready: Made, sources: Sources, plateau: float) -> None:
     """The model folder, and a card that says what it is."""
     from bertworks.folders import new_folder, written
     from bertworks.models.folder import write_model
@@ -185,19 +260,22 @@ def _write_model(out: Path, recipe: Recipe, ready: Made, store: Store) -> None:
     ready.model.cpu()
     with new_folder(out / "model", replace=True) as folder:
         write_model(folder, ready.model, ready.description)
-        store.tokenizer.save(folder)
+        sources.stores[0].tokenizer.save(folder)
     with written(out / "README.md") as file:
-        file.write(model_card(out, _facts(out, recipe, ready, store)).encode())
+        file.write(model_card(out, _facts(out, recipe, ready, sources) | {"plateau": plateau}).encode())
 
 
-def _facts(out: Path, recipe: Recipe, ready: Made, store: Store) -> Mapping[str, Any]:
-    objective = recipe.objective
+def _facts(out: Path, recipe: Recipe, ready: Made, sources: Sources) -> dict[str, Any]:
+    objective, stores, weights = recipe.objective, sources.stores, sources.weights
+    shares = [f" at {float(weight / sum(weights)):.1%}" for weight in weights] if weights else [""] * len(stores)
+    begun = {"continued_from": recipe.model["from"]} if "from" in recipe.model else {}
     return {
         "name": out.name,
-        "mask_token": store.tokenizer.mask_token or "[MASK]",
-        "data": store.folder.name,
-        "documents": store.documents,
-        "corpus_tokens": store.tokens,
+        "mask_token": stores[0].tokenizer.mask_token or "[MASK]",
+        "data": ", ".join(f"{store.folder.name}{share}" for store, share in zip(stores, shares, strict=True)),
+        "documents": sum(store.documents for store in stores),
+        "corpus_tokens": sum(store.tokens for store in stores),
+        **begun,
         "architecture": ready.description.architecture.name,
         "parameters": sum(weight.numel() for weight in ready.model.parameters()),
         "objective": f"{objective.layout}, {objective.select} at {objective.rate:.0%}, pair task: {objective.pair}",

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,17 @@ class TrainingBatch:
     answers: NDArray[np.int64]
 
 
+class Line(Protocol):
+    """An endless line of examples: one store's, or several stores' (see `mixture`)."""
+
+    def count(self, epoch: int) -> int: ...
+    def after(self, place: Place, rows: int) -> Place: ...
+    def batch(self, place: Place, rows: int, *, rank: int = 0, ranks: int = 1) -> TrainingBatch: ...
+
+
+Part = tuple[Rows, NDArray[np.bool_], NDArray[np.int32]]  # rows, what is chosen in them, the ids that the model reads
+
+
 class Examples:
     """The examples that an objective makes of a store. Any may be asked for at any time, by several threads."""
 
@@ -114,7 +125,7 @@ class Examples:
         """Examples of an epoch by their numbers in the index, nothing chosen."""
         return assemble(self.store, self.frame, self.index(epoch), numbers, self.length)
 
-    def made(self, epoch: int, numbers: NDArray[np.int64]) -> tuple[Rows, NDArray[np.bool_], NDArray[np.int32]]:
+    def made(self, epoch: int, numbers: NDArray[np.int64]) -> Part:
         """Examples of an epoch by their numbers in the index: rows, what is chosen, the ids that the model reads."""
         rows = self.rows(epoch, numbers)
         # Dynamic masks come anew every epoch; static ones come again after `copies` of them.
@@ -132,23 +143,22 @@ class Examples:
 
     def batch(self, place: Place, rows: int, *, rank: int = 0, ranks: int = 1) -> TrainingBatch:
         """The `rows` examples that come next; of these, one of `ranks` equal shares."""
-        if ranks < 1 or not 0 <= rank < ranks:
-            raise InputError(f"there is no rank {rank} of {ranks}", "ranks are numbered from 0")
-        if rows < 1 or rows % ranks:
-            raise InputError(f"a batch of {rows} rows cannot be shared by {ranks} ranks", f"take a multiple of {ranks}")
-        share = rows // ranks
-        place, wanted = self.after(place, rank * share), share
+        share = share_of(rows, rank, ranks)
+        return self.joined(self.parts(self.after(place, rank * share), share))
+
+    def parts(self, place: Place, rows: int) -> list[Part]:
+        """The next `rows` examples, one part for each epoch that they lie in."""
         parts = []
-        while wanted:
+        while rows:
             count = self.count(place.epoch)
-            stop = min(place.position + wanted, count)
+            stop = min(place.position + rows, count)
             order = Permutation(count, self.seed, place.epoch)
             parts.append(self.made(place.epoch, order(np.arange(place.position, stop))))
-            wanted -= stop - place.position
+            rows -= stop - place.position
             place = Place(place.epoch + 1, 0)
-        return self._joined(parts)
+        return parts
 
-    def _joined(self, parts: list[tuple[Rows, NDArray[np.bool_], NDArray[np.int32]]]) -> TrainingBatch:
+    def joined(self, parts: list[Part]) -> TrainingBatch:
         def whole(arrays: list[NDArray[Any]]) -> NDArray[Any]:
             return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
@@ -173,6 +183,15 @@ class Examples:
         )
 
 
+def share_of(rows: int, rank: int, ranks: int) -> int:
+    """How many of a global batch's rows are one rank's."""
+    if ranks < 1 or not 0 <= rank < ranks:
+        raise InputError(f"there is no rank {rank} of {ranks}", "ranks are numbered from 0")
+    if rows < 1 or rows % ranks:
+        raise InputError(f"a batch of {rows} rows cannot be shared by {ranks} ranks", f"take a multiple of {ranks}")
+    return rows // ranks
+
+
 def _filled(values: NDArray[Any], size: int, fill: int) -> NDArray[np.int64]:
     made = np.full(size, fill, np.int64)
     made[: len(values)] = values
@@ -180,7 +199,7 @@ def _filled(values: NDArray[Any], size: int, fill: int) -> NDArray[np.int64]:
 
 
 def feed(
-    examples: Examples,
+    examples: Line,
     place: Place,
     rows: int,
     *,

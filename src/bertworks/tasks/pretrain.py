@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -20,20 +20,28 @@ from bertworks.layers.init import initialise
 from bertworks.models import architecture, preset, preset_names
 from bertworks.models.config import EncoderConfig
 from bertworks.models.encoder import Model
-from bertworks.models.folder import Description, load_model
+from bertworks.models.folder import Description, describe, load_model
 from bertworks.models.parts import Architecture
-from bertworks.objectives.batches import IGNORED, Examples, Place, TrainingBatch
+from bertworks.objectives.batches import IGNORED, Examples, Line, Place, TrainingBatch
+from bertworks.objectives.draws import key
+from bertworks.objectives.frequencies import unigram_entropy
+from bertworks.objectives.mixture import Mixture
 from bertworks.objectives.published import Objective, published
 from bertworks.text.store import Store
 from bertworks.text.tokenizer import Tokenizer
 from bertworks.train.loop import Counts, Losses, Settings
 from bertworks.train.options import BatchOptions, BudgetOptions, OptimizerOptions, RunOptions, ScheduleOptions
+from bertworks.weights.hub import locate
 from bertworks.weights.matrix import read_matrix
+
+from .vocabulary import fitted, rebuilt, with_vocabulary
 
 SECTIONS = ("model", "objective", "batch", "optimizer", "schedule", "budget", "run")
 EVALUATED = 64  # rows of a held-out batch
 MOST_EVALUATED = 2048  # rows of a held-out look
 PAIR_HEADS = ("sentence_order", "next_sentence")
+BESIDE_FROM = ("vocabulary", "dropout", "attention_dropout")  # what may stand beside model.from
+STORES = 210  # what a key is for: the draws of a mixture's stores
 
 
 @dataclass(frozen=True)
@@ -76,11 +84,14 @@ class Recipe:
     def resolved(self, config: EncoderConfig, family: str) -> Table:
         """The whole recipe with nothing left to defaults, as it is kept in the run."""
         model = {name: value for name, value in asdict(config).items() if name != "labels"}
-        source = {"from": self.model["from"]} if "from" in self.model else {"architecture": family}
         sections = {
             name: asdict(getattr(self.settings, name)) for name in ("batch", "optimizer", "schedule", "budget", "run")
         }
-        return {"model": source | ({} if "from" in source else model), "objective": asdict(self.objective), **sections}
+        return {
+            "model": self.model if "from" in self.model else {"architecture": family} | model,
+            "objective": asdict(self.objective),
+            **sections,
+        }
 
 
 @dataclass(frozen=True)
@@ -95,9 +106,22 @@ class Made:
 
 def make_model(recipe: Recipe, store: Store) -> Made:
     """The model of a recipe: its vocabulary and padding are the store's."""
-    pairs = recipe.objective.pair != "none"
     if "from" in recipe.model:
-        return _continued(recipe, store, pairs)
+        return _continued(recipe, store, recipe.objective.pair != "none")
+    ready = built(recipe, *config_of(recipe, store.vocab_size, store.tokenizer.pad_id))
+    model, config = ready.model, ready.description.config
+    generator = torch.Generator().manual_seed(recipe.settings.run.seed)
+    if recipe.settings.optimizer.embeddings:
+        _give_embeddings(model, store, recipe.settings.optimizer, generator)
+    initialise(model, config.init, config.init_std, generator)
+    return ready
+
+
+def config_of(recipe: Recipe, vocab_size: int | None, pad_id: int | None) -> tuple[Architecture, EncoderConfig]:
+    """What a recipe's [model] comes to for a vocabulary, or without one for the family's own; nothing is built."""
+    if "from" in recipe.model:
+        description = describe(locate(str(recipe.model["from"])))
+        return description.architecture, _going_on(recipe, description.config, vocab_size, pad_id)
     family, base = _base(recipe.model)
     rest = {name: value for name, value in recipe.model.items() if name not in ("preset", "architecture")}
     known = {field.name for field in fields(family.config)}
@@ -106,9 +130,15 @@ def make_model(recipe: Recipe, store: Store) -> Made:
             raise ConfigError(
                 f"there is no key model.{name}", nearest(name, known) or f"known: {', '.join(sorted(known))}"
             )
-    given = asdict(base) | rest | {"vocab_size": store.vocab_size, "pad_id": store.tokenizer.pad_id}
-    config = made(family.config, given, "model")
+    vocabulary = {} if vocab_size is None else {"vocab_size": vocab_size, "pad_id": pad_id}
+    config = made(family.config, asdict(base) | rest | vocabulary, "model")
     _check_length(config, recipe)
+    return family, config
+
+
+def built(recipe: Recipe, family: Architecture, config: EncoderConfig) -> Made:
+    """The model with the heads that the objective wants, its weights not drawn yet."""
+    pairs = recipe.objective.pair != "none"
     pair_head = next((name for name in PAIR_HEADS if name in family.heads), "next_sentence") if pairs else None
     own = pair_head is not None and pair_head in family.heads
     heads = ("masked_lm", pair_head) if own and pair_head else ("masked_lm",)
@@ -117,10 +147,6 @@ def make_model(recipe: Recipe, store: Store) -> Made:
         model.heads[pair_head] = Pair(config.hidden_size)
         if model.encoder.pooler is None:
             model.encoder.pooler = Pooler(config.hidden_size)
-    generator = torch.Generator().manual_seed(recipe.settings.run.seed)
-    if recipe.settings.optimizer.embeddings:
-        _give_embeddings(model, store, recipe.settings.optimizer, generator)
-    initialise(model, config.init, config.init_std, generator)
     return Made(model, Description(family, config, None), pair_head, heads)
 
 
@@ -154,21 +180,50 @@ def _give_embeddings(model: Model, store: Store, options: OptimizerOptions, gene
 
 def _continued(recipe: Recipe, store: Store, pairs: bool) -> Made:
     """A trained model, to go on with on another corpus."""
-    folder = Path(str(recipe.model["from"]))
-    more = [name for name in recipe.model if name not in ("from", "dropout", "attention_dropout")]
-    if more:
-        raise ConfigError(f"model.{more[0]} stands beside model.from", "what a folder holds cannot be changed")
-    store.require(Tokenizer.load(folder), str(folder))
-    model, description = load_model(folder, ("masked_lm",), dtype=torch.float32)
-    family = description.architecture
-    pair_head = next((name for name in PAIR_HEADS if name in family.heads), None) if pairs else None
-    if pair_head:
-        model, description = load_model(folder, ("masked_lm", pair_head), dtype=torch.float32)
+    name = str(recipe.model["from"])
+    folder = locate(name)
+    family, config = config_of(recipe, store.vocab_size, store.tokenizer.pad_id)
+    pair_head = next((one for one in PAIR_HEADS if one in family.heads), None) if pairs else None
     if pairs and pair_head is None:
-        raise ConfigError(f"{folder}: {family.name} has no head for objective.pair", 'set objective.pair="none"')
-    _check_length(description.config, recipe)
+        raise ConfigError(f"{name}: {family.name} has no head for objective.pair", 'set objective.pair="none"')
+    own = Tokenizer.load(folder)
+    strange = own.digest != store.digest
+    if strange and "vocabulary" not in recipe.model:
+        raise ConfigError(
+            f"{store.folder} was prepared with another tokenizer than {name} has",
+            f"prepare it again with --tokenizer {name}, or set model.vocabulary=store: the model is given the store's "
+            "tokens, their vectors made of its own",
+        )
     heads = ("masked_lm", pair_head) if pair_head else ("masked_lm",)
+    generator = torch.Generator().manual_seed(recipe.settings.run.seed)
+    model, description = load_model(folder, heads, dtype=torch.float32, generator=generator)
+    if strange:
+        model, description, told = with_vocabulary(model, description, own, store.tokenizer, generator)
+        same, several, drawn = told
+        tell(f"of {sum(told):,} tokens, {same:,} are one of {name}'s, {several:,} made of several, {drawn:,} drawn")
+    config = description.config.but(dropout=config.dropout, attention_dropout=config.attention_dropout)
+    if config != description.config:
+        description = replace(description, config=config)
+        model = rebuilt(model, description, model.state_dict())
+    _check_length(config, recipe)
     return Made(model, description, pair_head, heads)
+
+
+def _going_on(recipe: Recipe, config: EncoderConfig, vocab_size: int | None, pad_id: int | None) -> EncoderConfig:
+    """A trained model's configuration with what may be changed of it."""
+    given = {name: value for name, value in recipe.model.items() if name != "from"}
+    for name in given:
+        if name not in BESIDE_FROM:
+            raise ConfigError(
+                f"model.{name} stands beside model.from", f"of a trained model, {', '.join(BESIDE_FROM)} may be given"
+            )
+    if given.pop("vocabulary", "store") != "store":
+        raise ConfigError(
+            f"model.vocabulary is {recipe.model['vocabulary']!r}", 'it is "store", or not given: the model\'s own'
+        )
+    if vocab_size is not None and "vocabulary" in recipe.model:
+        config = fitted(config, vocab_size, pad_id)
+    return config.but(**given)
 
 
 def _check_length(config: EncoderConfig, recipe: Recipe) -> None:
@@ -178,12 +233,32 @@ def _check_length(config: EncoderConfig, recipe: Recipe) -> None:
             f"batch.length is {length}, more than the {config.max_length} tokens that the model has positions for",
             f"set model.positions={config.positions + length - config.max_length}, or a shorter batch.length",
         )
-    if recipe.objective.holds_pairs and config.segments < 2 and recipe.objective.pair != "none":
+    if recipe.objective.holds_pairs and config.segments == 1 and recipe.objective.pair != "none":
         raise ConfigError("objective.pair wants two segments, the model has one", "set model.segments=2")
 
 
-def examples_of(recipe: Recipe, store: Store, say: Callable[[str], None]) -> Examples:
-    return Examples(store, recipe.objective, recipe.settings.batch.length, seed=recipe.settings.run.seed, say=say)
+def examples_of(recipe: Recipe, store: Store, say: Callable[[str], None], seed: int | None = None) -> Examples:
+    """A store's line of examples; its draws are the run's where no other seed is given."""
+    own = recipe.settings.run.seed if seed is None else seed
+    return Examples(store, recipe.objective, recipe.settings.batch.length, seed=own, say=say)
+
+
+def line_of(
+    recipe: Recipe, stores: Sequence[Store], weights: Sequence[Fraction] | None, say: Callable[[str], None]
+) -> Line:
+    """The line of examples of a store, or of several; without weights each has as many as it gives."""
+    if len(stores) == 1:
+        return examples_of(recipe, stores[0], say)
+    seed = recipe.settings.run.seed
+    # The first store's draws are those that it has alone, so that what is kept of its layout serves here too.
+    seeds = [seed, *(int(key(STORES, seed, number)) >> 1 for number in range(1, len(stores)))]
+    members = [examples_of(recipe, store, say, one) for store, one in zip(stores, seeds, strict=True)]
+    return Mixture(members, weights)
+
+
+def plateau_of(stores: Sequence[Store], line: Line) -> float:
+    """Nats of a model that knows token frequencies only: where the loss stays when nothing more is learnt."""
+    return unigram_entropy(stores, line.shares() if isinstance(line, Mixture) else [1.0])
 
 
 class PretrainingLoss:

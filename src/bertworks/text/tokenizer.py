@@ -147,6 +147,11 @@ class Tokenizer:
             raise InputError(f"no token has id {id}", f"ids go from 0 to {self.vocab_size - 1}")
         return found
 
+    @property
+    def library(self) -> tokenizers.Tokenizer:
+        """The pipeline itself, to look at its parts and never to change them."""
+        return self._library
+
     @cached_property
     def kind(self) -> str:
         """`wordpiece`, `byte-bpe`, `unigram`, or what the library calls another model, in lower case."""

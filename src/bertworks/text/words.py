@@ -160,10 +160,10 @@ def _wordpiece(texts: list[str]) -> tuple[list[bool], list[str]]:
 def _byte_bpe(texts: list[str]) -> tuple[list[bool], list[str]]:
     # Spaces are Ġ, line ends Ċ, tabs ĉ; a sign of two or three bytes that one token holds whole is known by them.
     marked = [one[:1] in ("Ġ", "Ċ", "ĉ") for one in texts]
-    return marked, [_from_bytes(one.lstrip("ĠĊĉ")) for one in texts]
+    return marked, [from_bytes(one.lstrip("ĠĊĉ")) for one in texts]
 
 
-def _from_bytes(text: str) -> str:
+def from_bytes(text: str) -> str:
     """The characters that a byte-level token spells, or nothing where it holds a part of one."""
     try:
         return bytes(_BYTES[char] for char in text).decode()

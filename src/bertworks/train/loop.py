@@ -18,12 +18,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from bertworks.errors import BertworksError, InputError
 from bertworks.layers.dropout import Source, give_source
-from bertworks.objectives.batches import Examples, Place, TrainingBatch
+from bertworks.objectives.batches import Line, Place, TrainingBatch
 from bertworks.objectives.draws import key
 
 from . import checkpoint
@@ -98,7 +99,7 @@ class Loop:
         self,
         module: nn.Module,
         loss: Loss,
-        examples: Examples,
+        examples: Line,
         settings: Settings,
         run: Path,
         *,
@@ -117,6 +118,7 @@ class Loop:
         self._writing: threading.Thread | None = None
         self._written = time.monotonic()
         self._in_a_row = self._rollbacks = 0
+        self._fits = 0  # rows that have gone through the module at once
 
     def _microbatch(self) -> int:
         batch = self.settings.batch
@@ -136,6 +138,7 @@ class Loop:
             raise InputError(f"{self.run} holds another model than its recipe describes", "begin a new run")
         self.masters.restore(tensors, told["optimizer_steps"])
         self.state = State(**told["state"])
+        self._fits = self.state.microbatch
         self.watch.resumed(self.state.step)
         return True
 
@@ -173,20 +176,7 @@ class Loop:
         started = time.monotonic()
         state, share = self.state, self.share()
         rows = self._rows(share)
-        batches, place = self._batches(Place(state.epoch, state.position), rows)
-        fetched = time.monotonic() - started
-        counts = Counts(
-            sum(int((one.labels >= 0).sum()) for one in batches), sum(int((one.answers >= 0).sum()) for one in batches)
-        )
-        facts: dict[str, float] = {}
-        measured = state.step % ACCURACY_EVERY == 0
-        for number, batch in enumerate(batches):
-            self._seed(number)
-            losses = self.loss(self.module, batch, counts, measured)
-            losses.total.backward()  # type: ignore[no-untyped-call]
-            self.masters.gather()
-            for name, value in losses.facts.items():
-                facts[name] = facts.get(name, 0.0) + value
+        facts, place, fetched = self._gradients(rows)
         norm = self.masters.norm()
         lr = self.settings.optimizer.lr * rate(self.settings.schedule, share, state.step)
         state.epoch, state.position = place.epoch, place.position
@@ -202,6 +192,60 @@ class Loop:
         timing = {"seconds": seconds, "data_seconds": fetched, "share": self.share(), "minutes": state.minutes}
         told = {"step": state.step, "tokens": state.tokens, "epoch": state.epoch, "lr": lr, "grad_norm": norm}
         self.watch.step({**told, **facts, **timing})
+
+    def _gradients(self, rows: int) -> tuple[dict[str, float], Place, float]:
+        """Of the next global batch, with its facts, the place behind it and the seconds that making it took.
+
+        Where the first one is too large for the memory, it is done again in smaller microbatches.
+        """
+        while True:
+            started = time.monotonic()
+            batches, place = self._batches(Place(self.state.epoch, self.state.position), rows)
+            fetched = time.monotonic() - started
+            try:
+                facts = self._accumulated(batches)
+            except (MemoryError, RuntimeError) as error:
+                if not out_of_memory(error):
+                    raise
+                self._shrink(len(batches[0].ids), error)
+            else:
+                self._fits = max(self._fits, len(batches[0].ids))
+                return facts, place, fetched
+            if torch.cuda.is_available():  # here, where no traceback holds on to what was computed
+                torch.cuda.empty_cache()
+
+    def _accumulated(self, batches: list[TrainingBatch]) -> dict[str, float]:
+        counts = Counts(
+            sum(int((one.labels >= 0).sum()) for one in batches), sum(int((one.answers >= 0).sum()) for one in batches)
+        )
+        facts: dict[str, float] = {}
+        measured = self.state.step % ACCURACY_EVERY == 0
+        row = 0
+        for batch in batches:
+            self._seed(row, len(batch.ids))
+            row += len(batch.ids)
+            losses = self.loss(self.module, batch, counts, measured)
+            losses.total.backward()  # type: ignore[no-untyped-call]
+            self.masters.gather()
+            for name, value in losses.facts.items():
+                facts[name] = facts.get(name, 0.0) + value
+        return facts
+
+    def _shrink(self, rows: int, error: Exception) -> None:
+        """Halve the microbatch that went out of memory with `rows`; an error where that size has gone well before."""
+        if rows == 1 or rows <= self._fits:
+            raise BertworksError(
+                f"out of memory at step {self.state.step + 1}, in a microbatch of {counted(rows)}",
+                f"go on with --resume where more memory is free, or begin a new run with batch.microbatch={rows // 2}"
+                if rows > 1
+                else "take a smaller model or a shorter batch.length",
+            ) from error
+        self.masters.drop()
+        self.state.microbatch = rows // 2
+        self.say(
+            f"out of memory with microbatches of {counted(rows)}: going on with {self.state.microbatch} at a time, "
+            f"the global batch stays; batch.microbatch={self.state.microbatch} spares the attempt"
+        )
 
     def _rows(self, share: float) -> int:
         """Of this global batch."""
@@ -219,10 +263,11 @@ class Loop:
             place, rows = self.examples.after(place, some), rows - some
         return made, place
 
-    def _seed(self, microbatch: int) -> None:
-        seed = int(key(DROPOUT, self.settings.run.seed, self.state.step, microbatch)) >> 1
-        self.source.seed(seed)
-        torch.manual_seed(seed)
+    def _seed(self, first: int, rows: int) -> None:
+        """By the rows' numbers in the global batch: what is dropped does not depend on how it was cut."""
+        seeds = key(DROPOUT, self.settings.run.seed, self.state.step, np.arange(first, first + rows)) >> np.uint64(1)
+        self.source.seed(seeds)
+        torch.manual_seed(int(seeds[0]))
 
     def _skip(self) -> None:
         """A loss or gradient that is not finite: the weights stay; after several in a row, those of the checkpoint."""
@@ -299,3 +344,15 @@ class Loop:
         finally:
             for number, handler in kept.items():
                 signal.signal(number, handler)
+
+
+NO_MEMORY = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether memory was short, which PyTorch sometimes says in words alone."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(one in str(error) for one in NO_MEMORY)
+
+
+def counted(rows: int) -> str:
+    return f"{rows} row" if rows == 1 else f"{rows} rows"
