@@ -128,22 +128,6 @@ def peer(store: str, folder: Path, size: dict[str, int], seconds: float, fast: b
     return clock.steps * TOKENS / (clock.ended - clock.begun)
 
 
-def matrix_peak() -> float:
-    """bf16 operations a second, the best of several products."""
-    import torch
-
-    from bertworks.runtime.machine import use_granted_cores
-
-    use_granted_cores()
-    one, other = (torch.randn(2048, 2048).bfloat16() for _ in range(2))
-    best = 0.0
-    for _ in range(20):
-        start = time.perf_counter()
-        _ = one @ other
-        best = max(best, 2 * 2048**3 / (time.perf_counter() - start))
-    return best
-
-
 def side(name: str, store: str, folder: str, size: str, seconds: str) -> float:
     if name == "ours":
         return ours(store, Path(folder), SIZES[size], float(seconds))
@@ -159,10 +143,12 @@ def main() -> None:
     given = parser.parse_args()
     from bertworks.inspect.costs import flops_per_token
     from bertworks.models import architecture
+    from bertworks.runtime.machine import matrix_peak, use_granted_cores
     from bertworks.text.store import Store
 
+    use_granted_cores()
     names = ["ours", "peer fp32", "peer bf16+compile"]
-    peak = matrix_peak()
+    peak = matrix_peak(seconds=1)
     for size in given.sizes.split(","):
         speeds: dict[str, list[float]] = {name: [] for name in names}
         for turn in range(given.rounds):

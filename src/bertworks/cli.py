@@ -14,8 +14,9 @@ from . import __version__
 VERBS: dict[str, tuple[str, str]] = {
     "tokenizer": ("tokenizer", "Train a tokenizer, or show what one makes of a text."),
     "prepare": ("prepare", "Tokenise a corpus once, into a store that training reads."),
-    "check": ("check", "What is wrong with a store before you train; what its training examples look like."),
+    "check": ("check", "What is wrong with a file of examples or a store before you train."),
     "pretrain": ("pretrain", "Train a model on a store, as a recipe says."),
+    "plan": ("plan", "Say before the start what a pre-training takes: memory, time, cost."),
     "recipes": ("recipes", "What recipes are shipped; one printed whole."),
     "fill": ("fill", "Fill in the blanks of a text: the likeliest words for [MASK]."),
     "embed": ("embed", "Turn texts into vectors."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import torch
 
@@ -44,3 +45,19 @@ def choose_dtype(wanted: str | torch.dtype = "auto", device: torch.device | str 
     if name not in DTYPES:
         raise InputError(f"unknown dtype {wanted!r}", nearest(wanted, DTYPES) or f"choose auto, {', '.join(DTYPES)}")
     return DTYPES[name]
+
+
+def matrix_peak(dtype: torch.dtype = torch.bfloat16, device: torch.device | str = "cpu", seconds: float = 0.3) -> float:
+    """Operations a second of a large matrix product: the best of those that fit into the time, three at least."""
+    device = torch.device(device)
+    size = 2048 if device.type == "cpu" else 8192
+    one, other = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    best, turns, begun = 0.0, 0, time.perf_counter()
+    while turns < 3 or time.perf_counter() - begun < seconds:
+        started = time.perf_counter()
+        _ = one @ other
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        best = max(best, 2 * size**3 / (time.perf_counter() - started))
+        turns += 1
+    return best
