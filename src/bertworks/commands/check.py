@@ -1,16 +1,17 @@
-"""bertworks check STORE [--show N --objective NAME]"""
+"""bertworks check FILE|STORE [--dev FILE] [--model MODEL] [--show N --objective NAME]"""
 
 from __future__ import annotations
 
-import os
 import shlex
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bertworks.objectives.published import PUBLISHED
 
+from .check_file import TASKS, uncoloured
 from .prepare import report_lines
 from .reporting import Report, counted, given, misused, verb
 
@@ -28,9 +29,17 @@ FATES = {"bert": ("masked", "replaced", "kept"), "mask": ("masked",), "similar":
 
 
 @click.command()
-@click.argument("store", metavar="STORE")
-@click.option("--model", help="Refuse a store that was made with another tokenizer than MODEL's.")
-@click.option("--length", type=click.IntRange(8, LONGEST), default=128, show_default=True, help="Tokens of a row.")
+@click.argument("data", metavar="FILE|STORE")
+@click.option(
+    "--dev", metavar="FILE", help="What FILE's model will be measured on: is it apart, has it the same labels?"
+)
+@click.option("--task", type=click.Choice(TASKS), help="What FILE is for [told by its columns].")
+@click.option("--columns", metavar="OURS=THEIRS", multiple=True, help="A column's name, such as text=sentence.")
+@click.option("--separator", help="What stands between several labels in one text.")
+@click.option(
+    "--model", help="FILE: how it fits this MODEL. STORE: refuse one that was made with another tokenizer than MODEL's."
+)
+@click.option("--length", type=click.IntRange(8, LONGEST), help="Tokens of a row [FILE: the model's; STORE: 128].")
 @click.option(
     "--show", type=click.IntRange(1, LONGEST), metavar="N", help="Show N training examples in place of the report."
 )
@@ -42,6 +51,54 @@ FATES = {"bert": ("masked", "replaced", "kept"), "mask": ("masked",), "similar":
 @verb
 def command(
     report: Report,
+    data: str,
+    dev: str | None,
+    task: str | None,
+    columns: tuple[str, ...],
+    separator: str | None,
+    model: str | None,
+    length: int | None,
+    show: int | None,
+    objective: str,
+    epoch: int,
+    vectors: str | None,
+) -> None:
+    """Say what is in FILE (labelled examples) or STORE and what would hurt a training; exit 1 on errors, 0 on warnings.
+
+    With --show, a STORE's training examples as the model would see them: what was chosen, what each became, and the
+    answers.
+
+    \b
+    bertworks check train.jsonl --dev dev.jsonl --model MODEL
+    bertworks check reviews.csv --columns text=body --columns label=stars
+    bertworks check store
+    bertworks check store --show 3 --objective bert
+    """
+    if _is_file(data):
+        for name in ("show", "objective", "epoch", "vectors"):
+            if given(name):
+                raise misused(f"--{name} is for a STORE, and {data} is a file")
+        from .check_file import check_file
+
+        check_file(report, data, dev, task, columns, separator, model, length)
+        return
+    for name in ("dev", "task", "columns", "separator"):
+        if given(name):
+            raise misused(f"--{name} is for a FILE of examples, and {data} is not one")
+    _check_store(report, data, model, length or 128, show, objective, epoch, vectors)
+
+
+def _is_file(data: str) -> bool:
+    """Whether it is a file of examples; what is not there is told by its name."""
+    from bertworks.text.files import TABLES, TEXT, kind_of
+
+    path = Path(data)
+    kind = kind_of(data)[0]
+    return not path.is_dir() and (data == "-" or path.exists() or kind in (*TABLES, *TEXT, ".conll", ".conllu", ".bio"))
+
+
+def _check_store(
+    report: Report,
     store: str,
     model: str | None,
     length: int,
@@ -50,14 +107,6 @@ def command(
     epoch: int,
     vectors: str | None,
 ) -> None:
-    """Verify STORE and say what is in it and what would hurt a training; exit 1 on errors, 0 on warnings.
-
-    With --show, training examples as the model would see them: what was chosen, what each became, and the answers.
-
-    \b
-    bertworks check store
-    bertworks check store --show 3 --objective bert
-    """
     if show is None:
         for name in ("objective", "epoch", "vectors"):
             if given(name):
@@ -178,8 +227,3 @@ def _legend(corrupt: str, mask: str) -> str:
     """What the braces mean; nothing is promised that the objective never does."""
     said = {"masked": f"{{word→{mask}}}", "replaced": OTHER.get(corrupt, ""), "kept": "{word→=} kept, but asked for"}
     return "chosen: " + "  ".join(click.style(said[kind], fg=COLOURS[kind]) for kind in FATES[corrupt])
-
-
-def uncoloured(text: str) -> str:
-    """Without colour where the person has set NO_COLOR; a pipe loses it in click."""
-    return click.unstyle(text) if os.environ.get("NO_COLOR") else text

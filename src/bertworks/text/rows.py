@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from bertworks.errors import InputError, nearest, tell
 from bertworks.text.files import STDIN, Tally, blocks, kind_of, opened
@@ -21,8 +21,9 @@ PATIENCE = 1000  # rows without the column before it is taken for a wrong one
 PARQUET_ROWS = 512
 BETWEEN = re.compile(r"[\s,]*+")
 DECODER = json.JSONDecoder()
-Row = tuple[int, str | None]
 Cells = tuple[int, list[str]]
+T = TypeVar("T")
+Made = TypeVar("Made", covariant=True)
 
 
 def texts(source: str, column: str = "text") -> Iterator[str]:
@@ -55,7 +56,7 @@ def _plain(source: str, column: str, tally: Tally) -> Iterator[str]:
     wanted = Column(column, "standard input", tally, strict=True)
     for number, line in enumerate(whole_lines(blocks(source), tally, LONGEST_ROW, source), 1):
         if source == STDIN and line.lstrip().startswith("{"):
-            yield wanted.of(_parsed(line, wanted.where, number), number) or ""
+            yield wanted.of(parsed(line, wanted.place(number)), number) or ""
         else:
             yield line
 
@@ -63,8 +64,39 @@ def _plain(source: str, column: str, tally: Tally) -> Iterator[str]:
 # -- rows ------------------------------------------------------------------------------------------------
 
 
+class Taker(Protocol[Made]):
+    """What the readers hand rows to: it says which columns it wants and what is made of a row."""
+
+    @property
+    def where(self) -> str: ...
+    @property
+    def tally(self) -> Tally: ...
+    @property
+    def strict(self) -> bool: ...
+
+    def wanted(self, names: list[str], line: int) -> list[str]:
+        """Those of a table's columns that are read; `line` is the header's, 0 where there is none."""
+        ...
+
+    def of(self, row: Any, line: int) -> Made | None:
+        """What is made of a row, None where nothing is."""
+        ...
+
+    def bad(self, error: InputError, line: int = 0) -> None:
+        """Told of a row that cannot be read; line 0 where only the error knows it."""
+        ...
+
+    def place(self, line: int) -> str:
+        """How errors name a line."""
+        ...
+
+    def end(self) -> None:
+        """Called after the last row."""
+        ...
+
+
 class Column:
-    """The column that is read.
+    """The one column that is read: a Taker of texts.
 
     Where `strict`, every row must have it, and a row that cannot be read is an error. Otherwise such rows are counted
     ("rows_without_text", "bad_rows") and left out, and the first bad one is told: one torn line should not undo
@@ -101,7 +133,7 @@ class Column:
         self.bad(InputError(f"{self.where}, line {line}: {said}", way_out))
         return None
 
-    def bad(self, error: InputError) -> None:
+    def bad(self, error: InputError, line: int = 0) -> None:  # noqa: ARG002
         """A row that cannot be read."""
         self._left_out("bad_rows", lambda: error)
         if self.tally.counts["bad_rows"] == 1:
@@ -130,11 +162,13 @@ class Column:
             tell(f"{self.untold.message}; it was left out, as all such rows will be, and counted (bad_rows)")
             self.untold = None
 
-    def at(self, names: list[str], line: int) -> int:
-        """Its place among a table's columns."""
+    def wanted(self, names: list[str], line: int) -> list[str]:
         if self.name not in names:
             raise self._lacks(line, names)
-        return names.index(self.name)
+        return [self.name]
+
+    def place(self, line: int) -> str:
+        return f"{self.where}, line {line}"
 
     def _lacks(self, line: int, names: list[str]) -> InputError:
         hint = nearest(self.name, names) or f"its columns: {', '.join(names[:10])}"
@@ -142,38 +176,39 @@ class Column:
         return InputError(f"{where}: no column {self.name!r}", f"{hint} (--column NAME)")
 
 
-def json_lines(stream: Iterator[bytes], column: Column) -> Iterator[Row]:
+def json_lines(stream: Iterator[bytes], column: Taker[T]) -> Iterator[tuple[int, T | None]]:
     """Rows of JSON lines; numbers are those of lines."""
     too_long = None if column.strict else column.bad
     for number, line in enumerate(whole_lines(stream, column.tally, LONGEST_ROW, column.where, too_long), 1):
         if line and not line.isspace():
             try:
-                row = _parsed(line, column.where, number)
+                row = parsed(line, column.place(number))
             except InputError as error:
-                column.bad(error)
+                column.bad(error, number)
             else:
                 yield number, column.of(row, number)
     column.end()
 
 
-def _parsed(line: str, where: str, number: int) -> Any:
+def parsed(line: str, place: str) -> Any:
+    """The value of a line of JSON; `place` names it."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         said = f"{error.msg} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise InputError(f"{where}, line {number}: not JSON: {said}", "one JSON object a line is wanted") from None
+        raise InputError(f"{place}: not JSON: {said}", "one JSON object a line is wanted") from None
 
 
-def _json(stream: Iterator[bytes], column: Column) -> Iterator[Row]:
+def _json(stream: Iterator[bytes], column: Taker[T]) -> Iterator[tuple[int, T | None]]:
     """Rows of one JSON list, or of values one after another (JSON lines among them)."""
     chunks = lines(stream, column.tally, 1 << 20, column.where)
     joined = ("\n".join(some) + ("" if goes_on else "\n") for some, goes_on in chunks)
-    for number, (line, value) in enumerate(_values(joined, column.where), 1):
+    for number, (line, value) in enumerate(_values(joined, column.place), 1):
         yield number, column.of(value, line)
     column.end()
 
 
-def _values(chunks: Iterable[str], where: str) -> Iterator[tuple[int, Any]]:
+def _values(chunks: Iterable[str], place: Callable[[int], str]) -> Iterator[tuple[int, Any]]:
     """Line and value, one by one; only what is not parsed yet is held."""
     parts: list[str] = []
     size, need, line = 0, 0, 1
@@ -191,7 +226,7 @@ def _values(chunks: Iterable[str], where: str) -> Iterator[tuple[int, Any]]:
                 listed = listed is None and held[at] == "["
                 at += listed or held[at] == "]"
             elif at < len(held):
-                found = _value(held, at, line, where, whole=chunk is None)
+                found = _value(held, at, line, place, whole=chunk is None)
                 if found is None:
                     need = 2 * (len(held) - at)  # an attempt costs as much as the value is long
                     break
@@ -199,7 +234,7 @@ def _values(chunks: Iterable[str], where: str) -> Iterator[tuple[int, Any]]:
                 line, at = line + held.count("\n", at, found[1]), found[1]
         parts, size = [held[at:]], len(held) - at
     if listed:
-        raise InputError(f"{where}, line {line}: the list does not end", "the file is torn: fetch or make it again")
+        raise InputError(f"{place(line)}: the list does not end", "the file is torn: fetch or make it again")
 
 
 def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
@@ -207,7 +242,7 @@ def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _value(held: str, at: int, line: int, where: str, whole: bool) -> tuple[Any, int] | None:
+def _value(held: str, at: int, line: int, place: Callable[[int], str], whole: bool) -> tuple[Any, int] | None:
     """The value that begins at `at` and where it ends, or None where more text is wanted."""
     try:
         return DECODER.raw_decode(held, at)
@@ -216,7 +251,7 @@ def _value(held: str, at: int, line: int, where: str, whole: bool) -> tuple[Any,
             return None
         line += held.count("\n", at, min(getattr(error, "pos", at), len(held.rstrip())))
         said = getattr(error, "msg", str(error))
-        raise InputError(f"{where}, line {line}: not JSON: {said}", "a list of objects is wanted") from None
+        raise InputError(f"{place(line)}: not JSON: {said}", "a list of objects is wanted") from None
 
 
 def _unfinished(error: Exception, size: int) -> bool:
@@ -226,20 +261,24 @@ def _unfinished(error: Exception, size: int) -> bool:
     return error.pos >= size - 16 or error.msg.startswith("Unterminated string")
 
 
-def _table(stream: Iterator[bytes], column: Column, cut: Callable[[Iterator[str]], Iterator[Cells]]) -> Iterator[Row]:
+def _table(
+    stream: Iterator[bytes], column: Taker[T], cut: Callable[[Iterator[str]], Iterator[Cells]]
+) -> Iterator[tuple[int, T | None]]:
     """Rows of CSV or TSV, the header not counted; empty lines are no rows. A line end in a cell becomes LF."""
     csv.field_size_limit(LONGEST_ROW)
     names: list[str] = []
-    at, number, line = 0, 0, 1
+    places: list[tuple[str, int]] = []
+    number, line = 0, 1
     try:
         for line, cells in cut(whole_lines(stream, column.tally, LONGEST_ROW, column.where)):
             if names:
                 number += 1
-                yield number, _cell(cells, at, len(names), line, column)
+                yield number, _of_cells(cells, places, len(names), line, column)
             else:
-                names, at = cells, column.at(cells, line)
+                names = cells
+                places = [(name, names.index(name)) for name in column.wanted(cells, line)]
     except _Unquoted as error:
-        raise InputError(f"{column.where}, line {error.line}: {error}", "check its quotes") from None
+        raise InputError(f"{column.place(error.line)}: {error}", "check its quotes") from None
     column.end()
 
 
@@ -322,15 +361,15 @@ def _unquoted(
     return None if taken and rows else (cells, taken)
 
 
-def _cell(cells: list[str], at: int, width: int, line: int, column: Column) -> str | None:
+def _of_cells(cells: list[str], places: list[tuple[str, int]], width: int, line: int, column: Taker[T]) -> T | None:
     if len(cells) > width and any(cells[width:]):  # some programs end rows with a separator
-        said = f"{column.where}, line {line}: {len(cells)} cells where the header has {width}"
-        column.bad(InputError(said, "put quotes around texts that hold the separator"))
+        said = f"{column.place(line)}: {len(cells)} cells where the header has {width}"
+        column.bad(InputError(said, "put quotes around texts that hold the separator"), line)
         return None
-    return column.of(cells[at] if at < len(cells) else {column.name: None}, line)
+    return column.of({name: cells[at] if at < len(cells) else None for name, at in places}, line)
 
 
-def parquet(address: str, column: Column) -> Iterator[Row]:
+def parquet(address: str, column: Taker[T]) -> Iterator[tuple[int, T | None]]:
     """Rows of a Parquet file, a few hundred at a time."""
     import pyarrow
     import pyarrow.parquet
@@ -344,12 +383,12 @@ def parquet(address: str, column: Column) -> Iterator[Row]:
             # A small buffer: otherwise a row group's whole column is read at once. Checksums, where there are any.
             options = {"buffer_size": 1 << 20, "pre_buffer": False, "page_checksum_verification": True}
             with pyarrow.parquet.ParquetFile(source, **options) as file:
-                column.at(file.schema_arrow.names, 0)
+                names = column.wanted(file.schema_arrow.names, 0)
                 number = 0
-                for batch in file.iter_batches(PARQUET_ROWS, columns=[column.name]):
-                    for value in _values_of(batch.column(0), column.tally):
+                for batch in file.iter_batches(PARQUET_ROWS, columns=names):
+                    for values in zip(*(_values_of(batch.column(name), column.tally) for name in names), strict=True):
                         number += 1
-                        yield number, column.of({column.name: value}, number)
+                        yield number, column.of(dict(zip(names, values, strict=True)), number)
                 column.end()
         except (pyarrow.ArrowException, OSError) as error:
             raise InputError(f"{address} is not a whole Parquet file: {error}", "fetch it again") from None
@@ -369,11 +408,23 @@ def _values_of(array: Any, tally: Tally) -> list[Any]:
     return [None if one is None else replaced(one, tally) for one in array.to_pylist()]
 
 
-READERS: dict[str, Callable[[Iterator[bytes], Column], Iterator[Row]]] = {
+def _csv(stream: Iterator[bytes], column: Taker[T]) -> Iterator[tuple[int, T | None]]:
+    return _table(stream, column, _comma_rows)
+
+
+def _tsv(stream: Iterator[bytes], column: Taker[T]) -> Iterator[tuple[int, T | None]]:
+    return _table(stream, column, _tab_rows)
+
+
+class _Reader(Protocol):
+    def __call__(self, stream: Iterator[bytes], column: Taker[T], /) -> Iterator[tuple[int, T | None]]: ...
+
+
+READERS: dict[str, _Reader] = {
     ".jsonl": json_lines,
     ".ndjson": json_lines,
     ".json": _json,
-    ".csv": lambda stream, column: _table(stream, column, _comma_rows),
-    ".tsv": lambda stream, column: _table(stream, column, _tab_rows),
+    ".csv": _csv,
+    ".tsv": _tsv,
 }
 KINDS = (*READERS, ".parquet")
