@@ -20,7 +20,6 @@ from bertworks.objectives.batches import TrainingBatch
 from bertworks.objectives.select import most_chosen
 from bertworks.runtime.machine import matrix_peak
 from bertworks.tasks.pretrain import Recipe, built, config_of, loss_of
-from bertworks.train.loop import Counts
 
 SMALL = ["model.hidden_size=32", "model.heads=2", "model.intermediate_size=64", "model.layers=2", "model.positions=64",
          "batch.length=48", "batch.tokens=768"]  # fmt: skip
@@ -57,7 +56,7 @@ def test_arithmetic_of_a_step_is_what_pytorch_counts() -> None:
     ready.model.encoder.way = "eager"
     batch = random_batch(found, 4)
     with FlopCounterMode(display=False) as counter:
-        loss_of(found.recipe, ready)(ready.model, batch, Counts(10, 4), False).total.backward()
+        loss_of(found.recipe, ready)(ready.model, batch, {"chosen": 10, "pairs": 4}, False).total.backward()
     # PyTorch does not compute the gradient of the ids: one forward and two backward products for all others.
     assert counter.get_total_flops() == pytest.approx(4 * 48 * found.flops_per_token, rel=0.03)
 
@@ -92,7 +91,7 @@ def test_activations_are_what_autograd_keeps(name: str, precision: str) -> None:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        loss = loss_of(found.recipe, ready)(ready.model, random_batch(found, 4), Counts(10, 4), False)
+        loss = loss_of(found.recipe, ready)(ready.model, random_batch(found, 4), {"chosen": 10, "pairs": 4}, False)
     scores = 4 * most_chosen(found.recipe.objective, 64) * found.config.vocab_size
     setting = Setting(found.config, found.parameters, 0, 64, 10, precision)
     reckoned = sum(times * size for times, size in kept_blocks(setting, 4)) + 4 * scores

@@ -264,7 +264,7 @@ def test_a_stopped_run_ends_with_the_same_weights(store: Store, tmp_path: Path, 
 
         def stop(row: dict[str, float], parts=parts, begun: int = begun) -> None:  # type: ignore[no-untyped-def]
             if row["step"] >= begun + 5:
-                parts._stop = "a test"
+                parts._asked.name = "a test"
 
         watch.step = stop  # type: ignore[method-assign, assignment]
         parts.train()

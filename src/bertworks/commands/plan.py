@@ -53,7 +53,7 @@ def command(
     from bertworks.tasks.pretrain import config_of
     from bertworks.text.store import Store
 
-    from .pretrain import _recipe
+    from .pretrain import recipe_of
     from .reporting import misused
 
     if devices and reckon:
@@ -61,7 +61,7 @@ def command(
     if price is not None and not devices:
         raise misused("--price is for --devices")
     where = devices_of(devices) if devices else None
-    chosen = _recipe(recipe, overrides, report.seed, None)
+    chosen = recipe_of(recipe, overrides, report.seed, None)
     store = Store(data) if data else None
     vocabulary = (store.vocab_size, store.tokenizer.pad_id) if store else (None, None)
     family, config = config_of(chosen, *vocabulary)

@@ -16,9 +16,14 @@ import click
 from .reporting import Report, misused, verb
 
 if TYPE_CHECKING:
+    import torch
+
     from bertworks.config import Table
     from bertworks.tasks.pretrain import Made, Recipe
     from bertworks.text.store import Store
+    from bertworks.train.contract import Settings
+    from bertworks.train.ranks import Ranks
+    from bertworks.train.watch import Unseen, Watch
 
 RECIPE, FACTS = "recipe.toml", "run.json"
 MAY_CHANGE = ("budget", "run")  # on resume
@@ -59,25 +64,33 @@ def command(
     bertworks pretrain bert-mini --data store --out run budget.minutes=30
     bertworks pretrain bert-mini --data store --out run budget.minutes=60 --resume
     bertworks pretrain bert-mini --data news=0.7 --data law=0.3 --out run
+    torchrun --nproc-per-node 8 -m bertworks pretrain bert-base --data store --out run
     """
     from bertworks.errors import InputError
-    from bertworks.runtime.machine import use_granted_cores
+    from bertworks.runtime.machine import choose_device, use_granted_cores
     from bertworks.tasks.pretrain import make_model
     from bertworks.text.store import Store
+    from bertworks.train.ranks import Ranks
 
     use_granted_cores()
+    ranks = Ranks.joined(choose_device())
+    report = report if ranks.leads else Report(report.as_json, True, report.seed)
     sources = Sources.of(data)
     begun = (out / RECIPE).exists()
     if begun and not resume:
         raise InputError(f"{out} holds a run already", "go on with --resume, or name another --out")
     if resume and not begun:
         raise InputError(f"{out} holds no run to resume", "leave --resume out to begin one")
-    chosen = _recipe(recipe, overrides, report.seed, out if resume else None)
+    chosen = recipe_of(recipe, overrides, report.seed, out if resume else None)
     ready = make_model(chosen, sources.stores[0])
-    _begin(out, chosen, ready, sources, resume)
-    outcome = _train(report, chosen, ready, sources, Store(dev) if dev else None, out, resume)
+    ranks.wait()  # all have seen whether there is a run before it is begun
+    if ranks.leads:
+        _begin(out, chosen, ready, sources, resume)
+    outcome = _train(report, chosen, ready, sources, Store(dev) if dev else None, out, resume, ranks)
     value = {"out": str(out), "model": str(out / "model"), **outcome}
-    report.result(value, lambda: _text(value))
+    if ranks.leads:
+        report.result(value, lambda: _text(value))
+    ranks.leave()
     if outcome["outcome"] == "stopped":
         raise click.exceptions.Exit(130)
 
@@ -129,7 +142,7 @@ def _weighed(given: str) -> tuple[str, Fraction | None]:
     return name, weight
 
 
-def _recipe(name: str, overrides: Sequence[str], seed: int, run: Path | None) -> Recipe:
+def recipe_of(name: str, overrides: Sequence[str], seed: int, run: Path | None) -> Recipe:
     """The recipe with what is changed on the command line; on resume the run's own, but for budget and run."""
     from bertworks import recipes
     from bertworks.config import overridden, read_toml
@@ -137,6 +150,8 @@ def _recipe(name: str, overrides: Sequence[str], seed: int, run: Path | None) ->
     from bertworks.tasks.pretrain import Recipe
 
     table = read_toml(recipes.path_of(name))
+    if any(one.startswith("model.from=") for one in overrides):
+        table = dict(table) | {"model": {}}  # a folder brings its own sizes
     if run is not None:
         stored = read_toml(run / RECIPE)
         for one in overrides:
@@ -183,34 +198,28 @@ def _tie(told: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _train(
-    report: Report, recipe: Recipe, ready: Made, sources: Sources, dev: Store | None, out: Path, resume: bool
+    report: Report,
+    recipe: Recipe,
+    ready: Made,
+    sources: Sources,
+    dev: Store | None,
+    out: Path,
+    resume: bool,
+    ranks: Ranks,
 ) -> dict[str, Any]:
-    from bertworks.inspect import costs
-    from bertworks.runtime.machine import choose_device, matrix_peak
-    from bertworks.tasks.pretrain import evaluation, line_of, loss_of, plateau_of
+    from bertworks.runtime.machine import choose_dtype
+    from bertworks.tasks.pretrain import evaluation, line_of, loss_of, plateau_of, put_together
     from bertworks.train.loop import Loop
-    from bertworks.train.watch import Total, Watch
 
     settings = recipe.settings
-    device = choose_device()
-    dtype = _dtype(settings.run.precision, device.type)
-    ready.model.to(device)
+    dtype = choose_dtype(settings.run.precision, ranks.on)
+    ready.model.to(ranks.on)
     loss = loss_of(recipe, ready)
     if dev is not None:
         dev.require(sources.stores[0].tokenizer, str(sources.stores[0].folder))
     line = line_of(recipe, sources.stores, sources.weights, report.remark)
-    plateau = plateau_of(sources.stores, line)
-    budget = next((name, value) for name, value in vars(settings.budget).items() if value is not None)
-    flops = costs.flops_per_token(ready.description.config, settings.batch.length)["pretraining_step"]
-    watch = Watch(
-        out,
-        total=Total(cast("Any", budget[0]), float(budget[1])),
-        say=report.remark,
-        live=os.isatty(2) and not report.quiet,
-        flops_per_token=flops,
-        peak_flops=matrix_peak(dtype, device),
-        plateau=plateau,
-    )
+    plateau = plateau_of(sources.stores, line) if ranks.leads else 0.0
+    watch = _watch(report, settings, ready, out, dtype, plateau, ranks)
     loop = Loop(
         ready.model,
         loss,
@@ -220,7 +229,8 @@ def _train(
         dtype=dtype,
         watch=watch,
         say=watch.say,
-        evaluate=None if dev is None else evaluation(recipe, dev, loss, report.remark),
+        evaluate=None if dev is None else evaluation(recipe, dev, loss, report.remark, ranks),
+        ranks=ranks,
     )
     started = time.monotonic()
     if resume and loop.resume() and loop.share() >= 1:
@@ -229,8 +239,12 @@ def _train(
         outcome = loop.train()
     finally:
         watch.close()
-    loop.masters.hand_back()
-    _write_model(out, recipe, ready, sources, plateau)
+    if loop.sharded:
+        ready = put_together(recipe, sources.stores[0], loop.whole())
+    else:
+        loop.hand_back()
+    if ranks.leads:
+        _write_model(out, recipe, ready, sources, plateau)
     return {
         "outcome": outcome,
         "steps": loop.state.step,
@@ -239,12 +253,26 @@ def _train(
     }
 
 
-def _dtype(precision: str, device: str) -> Any:
-    import torch
+def _watch(
+    report: Report, settings: Settings, ready: Made, out: Path, dtype: torch.dtype, plateau: float, ranks: Ranks
+) -> Watch | Unseen:
+    from bertworks.inspect import costs
+    from bertworks.runtime.machine import matrix_peak
+    from bertworks.train.watch import Total, Unseen, Watch
 
-    from bertworks.runtime.machine import choose_dtype
-
-    return choose_dtype(precision, torch.device(device))
+    peak = ranks.sums({"peak": matrix_peak(dtype, ranks.on)})["peak"]  # of all together, measured at the same time
+    if not ranks.leads:
+        return Unseen()
+    budget = next((name, value) for name, value in vars(settings.budget).items() if value is not None)
+    return Watch(
+        out,
+        total=Total(cast("Any", budget[0]), float(budget[1])),
+        say=report.remark,
+        live=os.isatty(2) and not report.quiet,
+        flops_per_token=costs.flops_per_token(ready.description.config, settings.batch.length)["pretraining_step"],
+        peak_flops=peak,
+        plateau=plateau,
+    )
 
 
 def _write_model(out: Path, recipe: Recipe, ready: Made, sources: Sources, plateau: float) -> None:

@@ -11,8 +11,9 @@ from bertworks.models.config import EncoderConfig
 from bertworks.models.parts import Architecture
 from bertworks.objectives.select import most_chosen
 from bertworks.tasks.pretrain import PAIR_HEADS, Recipe
+from bertworks.train.contract import Batching
 from bertworks.train.loop import MICROBATCH_TOKENS, SMALLEST_BATCH
-from bertworks.train.options import BatchOptions, BudgetOptions
+from bertworks.train.options import BudgetOptions
 from bertworks.train.rules import RULES
 
 from . import costs, parameters
@@ -40,7 +41,7 @@ class Work:
     epoch_rows: int | None = None
 
     @property
-    def batch(self) -> BatchOptions:
+    def batch(self) -> Batching:
         return self.recipe.settings.batch
 
     @property

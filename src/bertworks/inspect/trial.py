@@ -15,7 +15,6 @@ from bertworks.layers.init import initialise
 from bertworks.objectives.batches import TrainingBatch
 from bertworks.objectives.select import most_chosen
 from bertworks.tasks.pretrain import Made, Recipe, loss_of
-from bertworks.train.loop import Counts
 from bertworks.train.masters import Masters
 
 STEPS = 3  # timed; one more goes before them, which finds memory and makes plans
@@ -44,7 +43,7 @@ def tried(recipe: Recipe, ready: Made, rows: int, dtype: torch.dtype, device: to
     give_source(model, Source(*range(rows)))
     loss = loss_of(recipe, ready)
     batch = _random(recipe, ready, rows)
-    counts = Counts(max(1, len(batch.labels)), rows)
+    counts = {"chosen": max(1, len(batch.labels)), "pairs": rows}
 
     def there_and_back() -> None:
         loss(model, batch, counts, False).total.backward()  # type: ignore[no-untyped-call]

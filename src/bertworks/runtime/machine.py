@@ -16,14 +16,18 @@ SPELLINGS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 def use_granted_cores() -> None:
     """Keep PyTorch to the granted cores, unless the person has set a number themselves."""
-    granted = cores_granted()
-    if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > granted:
+    granted, together = cores_granted(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if together > 1:  # torchrun sets one thread for each process where nobody has said anything: share out the cores
+        if os.environ.get("OMP_NUM_THREADS", "1") == "1":
+            torch.set_num_threads(max(1, granted // together))
+    elif "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > granted:
         torch.set_num_threads(granted)
 
 
 def choose_device(wanted: str | torch.device = "auto") -> torch.device:
-    if str(wanted) == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if str(wanted) == "auto":  # each of the processes that torchrun starts on a machine has a GPU of its own
+        own = f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ else "cuda"
+        return torch.device(own if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(wanted)
     except RuntimeError:

@@ -29,8 +29,9 @@ from bertworks.objectives.mixture import Mixture
 from bertworks.objectives.published import Objective, published
 from bertworks.text.store import Store
 from bertworks.text.tokenizer import Tokenizer
-from bertworks.train.loop import Counts, Losses, Settings
+from bertworks.train.contract import Losses, Settings
 from bertworks.train.options import BatchOptions, BudgetOptions, OptimizerOptions, RunOptions, ScheduleOptions
+from bertworks.train.ranks import Ranks
 from bertworks.weights.hub import locate
 from bertworks.weights.matrix import read_matrix
 
@@ -267,22 +268,25 @@ class PretrainingLoss:
     def __init__(self, pair_head: str | None, segments: int, packed: bool) -> None:
         self.pair_head, self.segments, self.packed = pair_head, segments, packed
 
-    def __call__(self, module: nn.Module, batch: TrainingBatch, counts: Counts, accuracy: bool) -> Losses:
+    def counts(self, batch: TrainingBatch) -> dict[str, int]:
+        return {"chosen": int((batch.labels >= 0).sum()), "pairs": int((batch.answers >= 0).sum())}
+
+    def __call__(self, module: nn.Module, batch: TrainingBatch, counts: Mapping[str, int], accuracy: bool) -> Losses:
         device = next(module.parameters()).device
         output = module(**self.inputs(batch, device))
         masked = output.scores["masked_lm"]
         labels = torch.from_numpy(batch.labels).to(device)
-        total = _summed(masked, labels) / max(counts.chosen, 1)
+        total = _summed(masked, labels) / max(counts["chosen"], 1)
         facts = {"loss": float(total.detach())}
         if accuracy:
-            facts["masked_accuracy"] = float((masked.argmax(-1) == labels).sum()) / max(counts.chosen, 1)
+            facts["masked_accuracy"] = float((masked.argmax(-1) == labels).sum()) / max(counts["chosen"], 1)
         if self.pair_head:
             scores = output.scores[self.pair_head]
             answers = torch.from_numpy(batch.answers).to(device)
-            pairs = _summed(scores, answers) / max(counts.pairs, 1)
+            pairs = _summed(scores, answers) / max(counts["pairs"], 1)
             total = total + pairs
             facts["pair_loss"] = float(pairs.detach())
-            facts["pair_accuracy"] = float((scores.argmax(-1) == answers).sum()) / max(counts.pairs, 1)
+            facts["pair_accuracy"] = float((scores.argmax(-1) == answers).sum()) / max(counts["pairs"], 1)
         return Losses(total, facts)
 
     def inputs(self, batch: TrainingBatch, device: torch.device) -> dict[str, Tensor]:
@@ -304,28 +308,45 @@ def _summed(scores: Tensor, labels: Tensor) -> Tensor:
     return functional.cross_entropy(scores.float(), labels, ignore_index=IGNORED, reduction="sum")
 
 
+def put_together(recipe: Recipe, store: Store, weights: Mapping[str, Tensor]) -> Made:
+    """The recipe's model with weights that had been shared out over several processes; those it keeps are as made."""
+    ready = make_model(recipe, store)
+    own = dict(ready.model.named_parameters())
+    with torch.no_grad():
+        for name, weight in weights.items():
+            own[name].copy_(weight)
+    return ready
+
+
 def loss_of(recipe: Recipe, ready: Made) -> PretrainingLoss:
     return PretrainingLoss(ready.pair_head, ready.description.config.segments, recipe.objective.layout == "packed")
 
 
 def evaluation(
-    recipe: Recipe, store: Store, loss: PretrainingLoss, say: Callable[[str], None]
+    recipe: Recipe, store: Store, loss: PretrainingLoss, say: Callable[[str], None], ranks: Ranks | None = None
 ) -> Callable[[nn.Module], dict[str, float]]:
-    """Held-out loss on masks that are the same at every look."""
+    """Held-out loss on masks that are the same at every look; each rank looks at its part of the rows."""
     fixed = replace(recipe.objective, masking="static", copies=1)
     examples = Examples(store, fixed, recipe.settings.batch.length, seed=0, say=say)
     rows = min(examples.count(0), MOST_EVALUATED)
+    ranks = ranks or Ranks()
 
     def evaluate(module: nn.Module) -> dict[str, float]:
-        sums: dict[str, float] = {}
-        chosen = pairs = 0
-        for at in range(0, rows, EVALUATED):
-            batch = examples.batch(Place(0, at), min(EVALUATED, rows - at))
-            here = Counts(int((batch.labels >= 0).sum()), int((batch.answers >= 0).sum()))
+        names = ["loss", "masked_accuracy"] + (["pair_loss", "pair_accuracy"] if loss.pair_head else [])
+        sums = dict.fromkeys([*names, "chosen", "pairs"], 0.0)
+        steps = -(
+            -rows // (EVALUATED * ranks.count)
+        )  # as many on every rank: where weights are shared out, all compute
+        for step in range(steps):
+            at = (step * ranks.count + ranks.rank) * EVALUATED
+            batch = examples.batch(Place(0, min(at, rows - 1)), max(1, min(EVALUATED, rows - at)))
+            here = loss.counts(batch)
             losses = loss(module, batch, here, True)
-            chosen, pairs = chosen + here.chosen, pairs + here.pairs
-            for name, value in losses.facts.items():
-                sums[name] = sums.get(name, 0.0) + value * (here.pairs if name.startswith("pair") else here.chosen)
-        return {f"dev_{name}": value / (pairs if name.startswith("pair") else chosen) for name, value in sums.items()}
+            if at >= rows:
+                continue
+            for name, value in [*losses.facts.items(), ("chosen", 1.0), ("pairs", 1.0)]:
+                sums[name] += value * here["pairs" if name.startswith("pair") else "chosen"]
+        found = ranks.sums(sums)
+        return {f"dev_{name}": found[name] / found["pairs" if name.startswith("pair") else "chosen"] for name in names}
 
     return evaluate

@@ -1,36 +1,39 @@
-"""The loop: batches in order, gradients, a step, now and then a checkpoint. It knows neither model nor objective.
+"""Training: batch, loss, backward, step, and whatever keeps that going through the night.
 
-Everything it draws is keyed by (seed, step, microbatch), so the state to keep is small: weights, moments, and a few
-numbers. A run that was killed and resumed ends with the very weights of one that was not (for budgets of steps, tokens
-and epochs; minutes depend on the clock).
+The loop is handed a module, a loss, a line of examples and a place to write; it never asks what it trains. All that is
+drawn in it is keyed by (seed, step, row), so a run that was stopped ends bit for bit where one that was not does, for
+budgets of steps, tokens and epochs (minutes depend on the clock). Several ranks share each global batch: its rows are
+the same however many there are.
 """
 
 from __future__ import annotations
 
 import math
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from bertworks.errors import BertworksError, InputError
+from bertworks.errors import BertworksError, ConfigError, InputError
 from bertworks.layers.dropout import Source, give_source
-from bertworks.objectives.batches import Line, Place, TrainingBatch
+from bertworks.objectives.batches import Line, Place
 from bertworks.objectives.draws import key
 
 from . import checkpoint
+from .comparing import compares, in_two_passes
+from .contract import Best, Loss, Losses, Settings, State, Watcher
 from .masters import Masters
-from .options import BatchOptions, BudgetOptions, OptimizerOptions, RunOptions, ScheduleOptions
+from .memory import out_of_memory
+from .ranks import Ranks
 from .schedule import rate
+from .sharding import release, shard
+from .signals import Asked
 
 DROPOUT = 200  # what a key is for; apart from the purposes in objectives.draws and objectives.batches
 MICROBATCH_TOKENS = 8192  # of one microbatch where the size is left to us: more gains nothing on a CPU
@@ -38,58 +41,7 @@ SMALLEST_BATCH = 1 / 8  # where a ramp begins
 MOST_SKIPPED = 5  # steps in a row without a finite gradient before the last checkpoint is taken
 MOST_ROLLBACKS = 3
 ACCURACY_EVERY = 10
-
-
-@dataclass(frozen=True)
-class Settings:
-    """A recipe's sections that concern the loop."""
-
-    batch: BatchOptions
-    optimizer: OptimizerOptions
-    schedule: ScheduleOptions
-    budget: BudgetOptions
-    run: RunOptions
-
-
-@dataclass
-class State:
-    """How far a run is; with the tensors, all that a resume needs."""
-
-    step: int = 0
-    tokens: int = 0
-    epoch: int = 0
-    position: int = 0
-    minutes: float = 0.0
-    microbatch: int = 0  # rows; kept, since another one would round differently
-    skipped: int = 0
-    finished: bool = False
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Of a whole global batch: what losses are divided by."""
-
-    chosen: int
-    pairs: int
-
-
-@dataclass(frozen=True)
-class Losses:
-    """total: to go backward from, this microbatch's share of the global batch's loss. facts: sums to report."""
-
-    total: Tensor
-    facts: Mapping[str, float] = field(default_factory=dict)
-
-
-class Loss(Protocol):
-    def __call__(self, module: nn.Module, batch: TrainingBatch, counts: Counts, accuracy: bool) -> Losses: ...
-
-
-class Watcher(Protocol):
-    def step(self, row: Mapping[str, float | int]) -> None: ...
-    def evaluated(self, row: Mapping[str, float | int]) -> None: ...
-    def resumed(self, step: int) -> None: ...
-    def end(self, outcome: str) -> None: ...
+LOSS_SCALE, SCALE_STEPS = 2.0**16, 2000  # of fp16, as PyTorch's own scaler begins, and how long before it doubles
 
 
 class Loop:
@@ -107,40 +59,73 @@ class Loop:
         watch: Watcher,
         say: Callable[[str], None],
         evaluate: Callable[[nn.Module], Mapping[str, float]] | None = None,
+        best: Best | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.module, self.loss, self.examples, self.settings, self.run = module, loss, examples, settings, run
-        self.watch, self.say, self.evaluate = watch, say, evaluate
-        self.masters = Masters(module, settings.optimizer, dtype, settings.run.average)
+        self.watch, self.say, self.evaluate, self.best = watch, say, evaluate, best
+        self.ranks = ranks or Ranks()
+        self.sharded = settings.run.parallel == "fsdp" and self.ranks.count > 1
+        self._check_batch()
+        if self.sharded:
+            shard(module, self.ranks, dtype)
+        self.masters = Masters(module, settings.optimizer, dtype, settings.run.average, self.ranks, self.sharded)
         self.source = Source()
         give_source(module, self.source)
-        self.state = State(microbatch=self._microbatch())
-        self._stop: str | None = None
+        self.state = State(microbatch=self._microbatch(), loss_scale=LOSS_SCALE if dtype == torch.float16 else 1.0)
+        self._asked = Asked()
         self._writing: threading.Thread | None = None
         self._written = time.monotonic()
         self._in_a_row = self._rollbacks = 0
         self._fits = 0  # rows that have gone through the module at once
 
+    def _check_batch(self) -> None:
+        batch, ranks = self.settings.batch, self.ranks.count
+        if self.sharded and (batch.rows % ranks or batch.ramp):
+            raise ConfigError(
+                f"a batch of {batch.rows} rows cannot be shared evenly by {ranks} processes"
+                if batch.rows % ranks
+                else "batch.ramp gives batches that processes cannot share evenly",
+                'choose batch.tokens so that it can, without a ramp, or set run.parallel="ddp"',
+            )
+        if self._rows(0.0) < ranks:
+            raise ConfigError(
+                f"{ranks} processes are more than the rows of a batch", "raise batch.tokens, or use fewer"
+            )
+
     def _microbatch(self) -> int:
         batch = self.settings.batch
+        most = -(-batch.rows // self.ranks.count)
         if isinstance(batch.microbatch, int):
-            return min(batch.microbatch, batch.rows)
-        return max(1, min(batch.rows, MICROBATCH_TOKENS // batch.length))
+            return min(batch.microbatch, most)
+        return max(1, min(most, MICROBATCH_TOKENS // batch.length))
 
     # -- from where to where ---------------------------------------------------------------------------------
 
     def resume(self) -> bool:
         """Take up the newest whole checkpoint; False where there is none."""
-        found = checkpoint.newest(self.run, self.say)
-        if found is None:
+        folder = self._newest()
+        if folder is None:
             return False
-        tensors, told = found
+        told = checkpoint.state_of(folder)
         if told["layout"] != self.masters.layout():
             raise InputError(f"{self.run} holds another model than its recipe describes", "begin a new run")
-        self.masters.restore(tensors, told["optimizer_steps"])
+        self._take(folder)
         self.state = State(**told["state"])
+        self.state.microbatch = min(self.state.microbatch, -(-self.settings.batch.rows // self.ranks.count))
         self._fits = self.state.microbatch
         self.watch.resumed(self.state.step)
         return True
+
+    def _newest(self) -> Path | None:
+        """The newest whole checkpoint, found by the leading rank alone."""
+        found = checkpoint.newest(self.run, self.say) if self.ranks.leads else None
+        step = self.ranks.told(int(found.name.removeprefix("step-")) if found else -1)
+        return None if step < 0 else self.run / checkpoint.FOLDER / checkpoint.name_of(step)
+
+    def _take(self, folder: Path) -> None:
+        tensors = checkpoint.tensors_of(folder, self.masters.state, self.sharded)
+        self.masters.restore(tensors, checkpoint.state_of(folder)["optimizer_steps"])
 
     def share(self) -> float:
         """How much of the budget is spent."""
@@ -153,18 +138,26 @@ class Loop:
             return state.minutes / budget.minutes
         return (state.epoch + state.position / self.examples.count(state.epoch)) / (budget.epochs or 1.0)
 
+    @property
+    def done(self) -> bool:
+        """Whether the budget is spent, or nothing better has come for so long that the run ends before."""
+        patience = self.best.patience if self.best else 0
+        return self.share() >= 1 or 0 < patience <= self.state.looks
+
     def train(self) -> str:
-        """Until the budget is spent ("finished") or a signal comes ("stopped"); either way a checkpoint is written."""
+        """Until it is done ("finished") or a signal comes ("stopped"); either way a checkpoint is written."""
         self.module.train()
-        with self._signals():
-            while self.share() < 1 and self._stop is None:
-                self._step()
+        stop = False
+        with self._asked.listening():
+            while not self.done and not stop:
+                stop, due = self._step()
                 self._look()
-                if time.monotonic() - self._written > 60 * self.settings.run.checkpoint_minutes:
+                if due:
                     self.save(wait=False)
-            if self._stop is not None:
-                self.say(f"{self._stop}: a checkpoint is written; once more to leave at once")
-            self.state.finished = self.share() >= 1
+                stop = stop or (self.ranks.count == 1 and self._asked.name is not None)
+            if stop:
+                self.say(f"{self._asked.name or 'a signal'}: a checkpoint is written; once more to leave at once")
+            self.state.finished = self.done
             self.save(wait=True)
         outcome = "finished" if self.state.finished else "stopped"
         self.watch.end(outcome)
@@ -172,70 +165,122 @@ class Loop:
 
     # -- a step ----------------------------------------------------------------------------------------------
 
-    def _step(self) -> None:
+    def _step(self) -> tuple[bool, bool]:
+        """One step; whether somebody asked to stop, and whether a checkpoint is due."""
         started = time.monotonic()
         state, share = self.state, self.share()
         rows = self._rows(share)
-        facts, place, fetched = self._gradients(rows)
+        facts, place, fetched, tokens = self._gradients(rows)
+        self.masters.total(state.loss_scale)
+        facts = self.ranks.sums(facts)
         norm = self.masters.norm()
         lr = self.settings.optimizer.lr * rate(self.settings.schedule, share, state.step)
         state.epoch, state.position = place.epoch, place.position
         if math.isfinite(norm) and math.isfinite(facts["loss"]):
             self.masters.step(lr, norm)
             self._in_a_row = 0
+            self._raise_scale()
         else:
-            self._skip()
+            self._skip(facts["loss"])
         state.step += 1
-        state.tokens += rows * self.settings.batch.length
-        seconds = time.monotonic() - started
+        state.tokens += tokens
+        seconds, stop, due = self._agreed(time.monotonic() - started)
         state.minutes += seconds / 60
         timing = {"seconds": seconds, "data_seconds": fetched, "share": self.share(), "minutes": state.minutes}
         told = {"step": state.step, "tokens": state.tokens, "epoch": state.epoch, "lr": lr, "grad_norm": norm}
         self.watch.step({**told, **facts, **timing})
+        return stop, due
 
-    def _gradients(self, rows: int) -> tuple[dict[str, float], Place, float]:
-        """Of the next global batch, with its facts, the place behind it and the seconds that making it took.
+    def _agreed(self, seconds: float) -> tuple[float, bool, bool]:
+        """By the leading rank's clock, how long the step took; whether any rank was asked to stop; whether a checkpoint
+        is due.
+        """
+        due = time.monotonic() - self._written > 60 * self.settings.run.checkpoint_minutes
+        told = {"seconds": seconds, "due": float(due)} if self.ranks.leads else {"seconds": 0.0, "due": 0.0}
+        agreed = self.ranks.sums({**told, "stop": float(self._asked.name is not None)})
+        return agreed["seconds"], agreed["stop"] > 0, agreed["due"] > 0
+
+    def _gradients(self, rows: int) -> tuple[dict[str, float], Place, float, int]:
+        """Of the next global batch, with its facts, the place behind it, the seconds that making it took, its tokens.
 
         Where the first one is too large for the memory, it is done again in smaller microbatches.
         """
         while True:
             started = time.monotonic()
-            batches, place = self._batches(Place(self.state.epoch, self.state.position), rows)
+            place = Place(self.state.epoch, self.state.position)
+            first, batches = self._batches(place, rows)
             fetched = time.monotonic() - started
+            counts = self._counts(batches, rows)
+            short: Exception | None = None
             try:
-                facts = self._accumulated(batches)
+                facts = self._accumulated(first, batches, counts)
             except (MemoryError, RuntimeError) as error:
-                if not out_of_memory(error):
+                if self.sharded or not out_of_memory(error):
                     raise
-                self._shrink(len(batches[0].ids), error)
+                short = error.with_traceback(None)  # a traceback holds on to what was computed
+            size = min(self.state.microbatch, -(-rows // self.ranks.count))
+            if size > self._fits and not self.sharded:  # not known to go well: all ranks shrink if one has to
+                shrink = self.ranks.sums({"short": float(short is not None)})["short"] > 0
             else:
-                self._fits = max(self._fits, len(batches[0].ids))
-                return facts, place, fetched
-            if torch.cuda.is_available():  # here, where no traceback holds on to what was computed
+                shrink = short is not None
+            if not shrink:
+                self._fits = max(self._fits, size)
+                return facts, self.examples.after(place, rows), fetched, counts["tokens"]
+            self._shrink(size, short)
+            if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
-    def _accumulated(self, batches: list[TrainingBatch]) -> dict[str, float]:
-        counts = Counts(
-            sum(int((one.labels >= 0).sum()) for one in batches), sum(int((one.answers >= 0).sum()) for one in batches)
-        )
+    def _batches(self, place: Place, rows: int) -> tuple[int, list[Any]]:
+        """This rank's part of the global batch in microbatches, and where in the batch that part begins. The line of
+        examples is the same however it is cut.
+        """
+        first, stop = self.ranks.part(rows)
+        place = self.examples.after(place, first) if first else place
+        made, left = [], stop - first
+        while left:
+            some = min(left, self.state.microbatch)
+            made.append(self.examples.batch(place, some))
+            place, left = self.examples.after(place, some), left - some
+        return first, made
+
+    def _counts(self, batches: list[Any], rows: int) -> dict[str, int]:
+        """Of the whole global batch, all ranks' parts together."""
+        counts: dict[str, int] = {}
+        for batch in batches:
+            for name, count in self.loss.counts(batch).items():
+                counts[name] = counts.get(name, 0) + count
+        whole = {name: int(count) for name, count in self.ranks.sums(counts).items()}
+        return {"tokens": rows * self.settings.batch.length} | whole
+
+    def _accumulated(self, row: int, batches: list[Any], counts: Mapping[str, int]) -> dict[str, float]:
         facts: dict[str, float] = {}
         measured = self.state.step % ACCURACY_EVERY == 0
-        row = 0
-        for batch in batches:
-            self._seed(row, len(batch.ids))
-            row += len(batch.ids)
-            losses = self.loss(self.module, batch, counts, measured)
-            losses.total.backward()  # type: ignore[no-untyped-call]
+        sizes = [len(batch.ids) for batch in batches]
+        parts = [(batch, row + sum(sizes[:at])) for at, batch in enumerate(batches)]
+        loss = self.loss
+        if compares(loss) and (len(batches) > 1 or self.ranks.count > 1):
+            loss = in_two_passes(loss, self.module, parts, measured, self._seed, self.ranks)
+        for batch, first in parts:
+            self._seed(first, len(batch.ids))
+            losses = loss(self.module, batch, counts, measured)
+            (losses.total * self.state.loss_scale).backward()  # type: ignore[no-untyped-call]
             self.masters.gather()
             for name, value in losses.facts.items():
                 facts[name] = facts.get(name, 0.0) + value
         return facts
 
-    def _shrink(self, rows: int, error: Exception) -> None:
+    def _seed(self, first: int, rows: int) -> None:
+        """By the rows' numbers in the global batch: what is dropped does not depend on how it was cut."""
+        seeds = key(DROPOUT, self.settings.run.seed, self.state.step, np.arange(first, first + rows)) >> np.uint64(1)
+        self.source.seed(seeds)
+        torch.manual_seed(int(seeds[0]))
+
+    def _shrink(self, rows: int, error: Exception | None) -> None:
         """Halve the microbatch that went out of memory with `rows`; an error where that size has gone well before."""
+        said = f"{rows} row" if rows == 1 else f"{rows} rows"
         if rows == 1 or rows <= self._fits:
             raise BertworksError(
-                f"out of memory at step {self.state.step + 1}, in a microbatch of {counted(rows)}",
+                f"out of memory at step {self.state.step + 1}, in a microbatch of {said}",
                 f"go on with --resume where more memory is free, or begin a new run with batch.microbatch={rows // 2}"
                 if rows > 1
                 else "take a smaller model or a shorter batch.length",
@@ -243,7 +288,7 @@ class Loop:
         self.masters.drop()
         self.state.microbatch = rows // 2
         self.say(
-            f"out of memory with microbatches of {counted(rows)}: going on with {self.state.microbatch} at a time, "
+            f"out of memory with microbatches of {said}: going on with {self.state.microbatch} at a time, "
             f"the global batch stays; batch.microbatch={self.state.microbatch} spares the attempt"
         )
 
@@ -254,51 +299,89 @@ class Loop:
             return whole
         return max(1, round(whole * (SMALLEST_BATCH + (1 - SMALLEST_BATCH) * share / ramp)))
 
-    def _batches(self, place: Place, rows: int) -> tuple[list[TrainingBatch], Place]:
-        """The global batch in microbatches: the line of examples is the same however it is cut."""
-        made = []
-        while rows:
-            some = min(rows, self.state.microbatch)
-            made.append(self.examples.batch(place, some))
-            place, rows = self.examples.after(place, some), rows - some
-        return made, place
+    # -- what is not finite ----------------------------------------------------------------------------------
 
-    def _seed(self, first: int, rows: int) -> None:
-        """By the rows' numbers in the global batch: what is dropped does not depend on how it was cut."""
-        seeds = key(DROPOUT, self.settings.run.seed, self.state.step, np.arange(first, first + rows)) >> np.uint64(1)
-        self.source.seed(seeds)
-        torch.manual_seed(int(seeds[0]))
+    def _raise_scale(self) -> None:
+        """fp16's loss scale doubles when it has gone well for long."""
+        state = self.state
+        if state.loss_scale > 1:
+            state.scale_steps += 1
+            if state.scale_steps >= SCALE_STEPS:
+                state.loss_scale, state.scale_steps = state.loss_scale * 2, 0
 
-    def _skip(self) -> None:
+    def _skip(self, loss: float) -> None:
         """A loss or gradient that is not finite: the weights stay; after several in a row, those of the checkpoint."""
+        state = self.state
         self.masters.drop()
-        self.state.skipped += 1
+        state.skipped += 1
+        if state.loss_scale > 1 and math.isfinite(loss):  # fp16 ran over its range, as it now and then does
+            state.loss_scale, state.scale_steps = state.loss_scale / 2, 0
+            return
         self._in_a_row += 1
-        self.say(f"step {self.state.step + 1}: the gradient is not finite; the step is skipped")
+        self.say(f"step {state.step + 1}: the gradient is not finite; the step is skipped")
         if self._in_a_row < MOST_SKIPPED:
             return
-        found = checkpoint.newest(self.run, self.say)
+        found = self._newest()
         self._rollbacks += 1
         if found is None or self._rollbacks > MOST_ROLLBACKS:
             raise BertworksError(
-                f"training has diverged: {self._in_a_row} gradients up to step {self.state.step + 1} are not finite",
+                f"training has diverged: {self._in_a_row} gradients up to step {state.step + 1} are not finite",
                 "lower optimizer.lr, lengthen schedule.warmup, or set run.precision=fp32",
             )
-        self.masters.restore(found[0], found[1]["optimizer_steps"])
+        self._take(found)
         self._in_a_row = 0
-        self.say(f"the weights of step {found[1]['state']['step']} are taken again; training goes on with new data")
+        step = checkpoint.state_of(found)["state"]["step"]
+        self.say(f"the weights of step {step} are taken again; training goes on with new data")
+
+    # -- looks at held-out data ------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """At the held-out text, where it is time."""
+        """Where it is time."""
         every = self.settings.run.evaluate_every
-        if self.evaluate and (self.share() >= 1 or (every and self.state.step % every == 0)):
-            started = time.monotonic()
-            self.module.eval()
-            with torch.inference_mode():
-                found = self.evaluate(self.module)
-            self.module.train()
-            self.watch.evaluated({"step": self.state.step, **found})
-            self._written += time.monotonic() - started  # looking is not training: it does not bring a checkpoint on
+        if not self.evaluate or not (self.share() >= 1 or (every and self.state.step % every == 0)):
+            return
+        started = time.monotonic()
+        self.module.eval()
+        with torch.no_grad() if self.sharded else torch.inference_mode():
+            found = self.evaluate(self.module)
+        if self.sharded:
+            release(self.module)
+        self.module.train()
+        self.watch.evaluated({"step": self.state.step, **found})
+        self._judge(found)
+        self._written += time.monotonic() - started  # looking is not training: it does not bring a checkpoint on
+
+    def _judge(self, found: Mapping[str, float]) -> None:
+        """Keep the weights of a look that is better than all before it."""
+        if self.best is None:
+            return
+        if self.best.metric not in found:
+            raise ConfigError(f"no look gives {self.best.metric}", f"choose one of {', '.join(found)}")
+        if not self.best.beats(found[self.best.metric], self.state.best):
+            self.state.looks += 1
+            return
+        self.state.best, self.state.best_step, self.state.looks = found[self.best.metric], self.state.step, 0
+        self._write(checkpoint.BEST, self._told())
+
+    def hand_back(self) -> None:
+        """Leave the module with plain fp32 weights of its own: those of the best look, where one was kept."""
+        self._take_best()
+        self.masters.hand_back()
+
+    def whole(self) -> Mapping[str, torch.Tensor]:
+        """The same weights by their names, where ranks hold shares of them; all ranks call it."""
+        self._take_best()
+        return self.masters.whole()
+
+    def _take_best(self) -> None:
+        folder = self.run / checkpoint.FOLDER / checkpoint.BEST
+        if self.state.best is None or self.state.best_step == self.state.step:
+            return
+        broken = checkpoint.broken_in(folder)
+        if broken is not None:
+            self.say(f"the best weights, of step {self.state.best_step}, are not whole ({broken}): the last are taken")
+            return
+        self._take(folder)
 
     # -- what is kept ----------------------------------------------------------------------------------------
 
@@ -306,53 +389,51 @@ class Loop:
         """A checkpoint, written beside the training unless waited for. A full disk is told, and training goes on."""
         if self._writing is not None:
             self._writing.join()
-        tensors = self.masters.state()
-        told: dict[str, Any] = {
+        told = self._told()
+        self._written = time.monotonic()
+        name = checkpoint.name_of(self.state.step)
+        if self.sharded:
+            self._write(name, told)
+            self._prune()
+        elif self.ranks.leads:
+            tensors = self.masters.state()
+
+            def write() -> None:
+                if self._kept(lambda: checkpoint.write(self.run, name, tensors, told)):
+                    self._prune()
+
+            self._writing = threading.Thread(target=write, name="bertworks-checkpoint")
+            self._writing.start()
+            if wait:
+                self._writing.join()
+        if wait:
+            self.ranks.wait()
+
+    def _write(self, name: str, told: Mapping[str, Any]) -> None:
+        if self.sharded:
+            self._kept(lambda: checkpoint.write_shared(self.run, name, self.masters.state(), told, self.ranks))
+        elif self.ranks.leads:
+            self._kept(lambda: checkpoint.write(self.run, name, self.masters.state(), told))
+
+    def _told(self) -> dict[str, Any]:
+        return {
             "format": checkpoint.FORMAT,
             "state": asdict(self.state),
             "optimizer_steps": self.masters.steps,
             "layout": self.masters.layout(),
         }
 
-        def write() -> None:
-            try:
-                checkpoint.write(self.run, told["state"]["step"], tensors, told, self.settings.run.keep)
-            except (BertworksError, OSError) as error:
-                self.say(f"the checkpoint could not be written, the one before it stays: {str(error).splitlines()[0]}")
-
-        self._written = time.monotonic()
-        self._writing = threading.Thread(target=write, name="bertworks-checkpoint")
-        self._writing.start()
-        if wait:
-            self._writing.join()
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """SIGTERM and Ctrl-C end the training after the step in hand; a second one ends it at once."""
-
-        def stop(number: int, _: FrameType | None) -> None:
-            if self._stop is not None:
-                raise KeyboardInterrupt
-            self._stop = signal.Signals(number).name  # said after the step: a handler may not print
-
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        kept: dict[int, Any] = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+    def _kept(self, write: Callable[[], object]) -> bool:
         try:
-            yield
-        finally:
-            for number, handler in kept.items():
-                signal.signal(number, handler)
+            write()
+        except (BertworksError, OSError) as error:
+            self.say(f"the checkpoint could not be written, the one before it stays: {str(error).splitlines()[0]}")
+            return False
+        return True
+
+    def _prune(self) -> None:
+        if self.ranks.leads:
+            checkpoint.prune(self.run, self.settings.run.keep)
 
 
-NO_MEMORY = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-
-
-def out_of_memory(error: Exception) -> bool:
-    """Whether memory was short, which PyTorch sometimes says in words alone."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(one in str(error) for one in NO_MEMORY)
-
-
-def counted(rows: int) -> str:
-    return f"{rows} row" if rows == 1 else f"{rows} rows"
+__all__ = ["Best", "Loop", "Loss", "Losses", "Settings", "State", "Watcher"]

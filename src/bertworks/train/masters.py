@@ -8,7 +8,7 @@ passes over long arrays, however many tensors the module has.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -17,8 +17,10 @@ from torch import Tensor, nn
 from bertworks.errors import ConfigError, nearest
 
 from .options import OptimizerOptions
+from .ranks import Ranks
 from .rules import RULES, Row, rules_of
 from .rules.row import parts
+from .sharding import local, shared_as, whole
 
 LAYER = re.compile(r"encoder\.stack\.blocks\.(\d+)\.")
 
@@ -35,8 +37,16 @@ class Group(NamedTuple):
 class Masters:
     """All weights of a module that are trained."""
 
-    def __init__(self, module: nn.Module, options: OptimizerOptions, dtype: torch.dtype, average: float = 0.0) -> None:
-        self.options, self.average = options, average
+    def __init__(
+        self,
+        module: nn.Module,
+        options: OptimizerOptions,
+        dtype: torch.dtype,
+        average: float = 0.0,
+        ranks: Ranks | None = None,
+        sharded: bool = False,
+    ) -> None:
+        self.options, self.average, self.ranks, self.sharded = options, average, ranks or Ranks(), sharded
         self.steps = 0
         _freeze(module, options.freeze)
         self.module = module
@@ -49,6 +59,14 @@ class Masters:
             decay = options.weight_decay if matrix else 0.0  # none on biases and norms, as published
             group = Group(rules[name], matrix, decay, _scale(name, layers, options.layer_decay))
             groups.setdefault(group, []).append((name, weight))
+        if sharded:
+            if "muon" in rules.values():
+                raise ConfigError(
+                    'optimizer.name = "muon" needs whole matrices', 'set run.parallel="ddp", or another optimizer'
+                )
+            total = self.ranks.total
+            self.rows = [_shared_row(members, group, average, total) for group, members in groups.items()]
+            return
         self.rows = [_row(members, group, dtype, average) for group, members in groups.items()]
         for weight in module.parameters():
             if not weight.requires_grad:
@@ -57,14 +75,31 @@ class Masters:
     def gather(self) -> None:
         """Add what a backward pass has left to the sums."""
         for row in self.rows:
-            if row.sums is not row.grads:
+            if row.shares:
+                for weight, sums in zip(row.shares, parts(row, row.sums), strict=True):
+                    if weight.grad is not None:
+                        sums.add_(local(weight.grad).flatten())
+                        weight.grad = None
+            elif row.sums is not row.grads:
                 row.sums.add_(row.grads)
                 row.grads.zero_()
 
+    def total(self, scale: float = 1.0) -> None:
+        """Make the sums those of all ranks, and undo what the loss was scaled by."""
+        for row in self.rows:
+            if not self.sharded:  # there they are added up on the way
+                self.ranks.total(row.sums)
+            if scale != 1:
+                row.sums.div_(scale)
+
     def norm(self) -> float:
         """Of all gradients together."""
-        norms = [torch.linalg.vector_norm(row.sums) for row in self.rows]
-        return float(torch.linalg.vector_norm(torch.stack(norms)))
+        norms = torch.stack([torch.linalg.vector_norm(row.sums) for row in self.rows])
+        if not self.sharded:
+            return float(torch.linalg.vector_norm(norms))
+        squares = norms.square().sum()
+        self.ranks.total(squares)
+        return float(squares.sqrt())
 
     def drop(self) -> None:
         """Forget the gradients."""
@@ -82,32 +117,48 @@ class Masters:
         self.steps += 1
         for row in self.rows:
             RULES[row.rule].change(row, lr * row.scale, self.steps, self.options)
-            if row.weights is not row.master:
-                row.weights.copy_(row.master)
             if row.average is not None:
                 row.average.lerp_(row.master, 1 - self.average)
+        self._spread()
         self.drop()
 
+    def _spread(self) -> None:
+        """Have the module compute with what the masters are now."""
+        for row in self.rows:
+            if row.weights is not row.master:
+                row.weights.copy_(row.master)
+            for weight, numbers in zip(row.shares, parts(row, row.master) if row.shares else (), strict=True):
+                local(weight).copy_(numbers.view(local(weight).shape))
+
     def state(self) -> dict[str, Tensor]:
-        """Copies of all that a resume needs, by name."""
+        """Copies of all that a resume needs, by what it is and the weight's name; of this rank's shares, if so held."""
         found: dict[str, Tensor] = {}
-        for at, row in enumerate(self.rows):
-            found |= {f"{name}.{at}": tensor for name, tensor in ({"master": row.master} | row.kept).items()}
-            if row.average is not None:
-                found[f"average.{at}"] = row.average
-        return {name: tensor.detach().cpu().clone() for name, tensor in found.items()}
+        for row in self.rows:
+            for kind, numbers in row.remembered.items():
+                copy = numbers.detach().to("cpu", copy=True) if not self.sharded else numbers.detach().clone()
+                found |= {f"{kind}.{name}": part for name, part in _apart(row, copy)}
+        return found
 
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor], steps: int) -> None:
         self.steps = steps
-        for at, row in enumerate(self.rows):
-            for name, tensor in ({"master": row.master} | row.kept).items():
-                tensor.copy_(state[f"{name}.{at}"])
-            if row.average is not None:
-                row.average.copy_(state.get(f"average.{at}", row.master))
-            if row.weights is not row.master:
-                row.weights.copy_(row.master)
+        for row in self.rows:
+            for kind, numbers in row.remembered.items():
+                # A run that begins to average does so from where its weights are.
+                kind = kind if f"{kind}.{row.names[0]}" in state or kind != "average" else "master"
+                for name, part in zip(row.names, parts(row, numbers), strict=True):
+                    part.copy_(local(state[f"{kind}.{name}"]).flatten())
+        self._spread()
         self.drop()
+
+    @torch.no_grad()
+    def whole(self) -> dict[str, Tensor]:
+        """All weights that are trained, in fp32, put together from the ranks' shares; averaged where there are such."""
+        found: dict[str, Tensor] = {}
+        for row in self.rows:
+            kept = row.master if row.average is None else row.average
+            found |= {name: whole(part).clone() for name, part in _apart(row, kept)}
+        return found
 
     def layout(self) -> list[list[str]]:
         """Each row's rule, and which weights lie in it, in their order."""
@@ -117,11 +168,9 @@ class Masters:
     def hand_back(self) -> None:
         """Leave the module with fp32 weights of its own: the averaged ones where there are such."""
         weights = dict(self.module.named_parameters())
-        for row in self.rows:
-            whole = row.master if row.average is None else row.average
-            for name, shape, numbers in zip(row.names, row.shapes, parts(row, whole), strict=True):
-                weights[name].data = numbers.view(shape).clone()
-                weights[name].grad = None
+        for name, numbers in self.whole().items():
+            weights[name].data = numbers
+            weights[name].grad = None
         self.module.float()
 
 
@@ -148,6 +197,35 @@ def _row(members: list[tuple[str, nn.Parameter]], group: Group, dtype: torch.dty
     ):
         weight.data, weight.grad = own.view(shape), gradient.view(shape)
     return row
+
+
+def _apart(row: Row, numbers: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """[numbers] of a row as its weights' own, by name; where ranks hold shares, as shares of the whole."""
+    for at, (name, shape, part) in enumerate(zip(row.names, row.shapes, parts(row, numbers), strict=True)):
+        yield name, shared_as(row.shares[at].detach(), part.view(shape)) if row.shares else part.view(shape)
+
+
+def _shared_row(
+    members: list[tuple[str, nn.Parameter]], group: Group, average: float, total: Callable[[Tensor], None]
+) -> Row:
+    """Over this rank's shares of the weights, which stay where they are and are written anew after each step."""
+    shares = [local(weight.detach()) for _, weight in members]
+    master = torch.cat([share.flatten().float() for share in shares])
+    sums = torch.zeros_like(master)
+    return Row(
+        [name for name, _ in members],
+        [share.shape for share in shares],
+        *group,
+        master,
+        sums,
+        master,
+        sums,
+        master.clone() if average else None,
+        {name: torch.zeros_like(master) for name in RULES[group.rule].keeps},
+        [weight for _, weight in members],
+        [weight.numel() for _, weight in members],
+        total,
+    )
 
 
 def _scale(name: str, layers: int, decay: float) -> float:

@@ -129,15 +129,16 @@ class BudgetOptions:
 @dataclass(frozen=True)
 class RunOptions:
     """precision auto: bf16 weights under fp32 masters where the machine multiplies bf16 itself, else fp32. compile
-    auto: where it pays, which so far is nowhere.
+    auto: where it pays. parallel: whether each of several processes holds all weights, or a share of them.
 
     checkpoint_minutes: how often a checkpoint is written; keep: how many stay. evaluate_every: steps between looks at
     the held-out store, 0 for the end alone. average: the weights' moving average, such as 0.999, 0 for none.
     """
 
     seed: int = 0
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    compile: Literal["auto", "off"] = "auto"
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    compile: Literal["auto", "on", "off"] = "auto"
+    parallel: Literal["ddp", "fsdp"] = "ddp"
     checkpoint_minutes: float = 10.0
     keep: int = 2
     evaluate_every: int = 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -29,6 +29,15 @@ class Row:
     grads: Tensor
     average: Tensor | None
     kept: dict[str, Tensor]
+    # Where ranks hold shares of the weights: these, how many numbers each has as a whole, and what adds up over ranks.
+    shares: list[Tensor] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    total: Callable[[Tensor], None] = lambda _: None
+
+    @property
+    def remembered(self) -> dict[str, Tensor]:
+        """All that a resume needs, [numbers] each."""
+        return {"master": self.master, **self.kept} | ({} if self.average is None else {"average": self.average})
 
 
 def parts(row: Row, numbers: Tensor) -> tuple[Tensor, ...]:
@@ -43,12 +52,15 @@ def blocks(*rows: Tensor) -> Iterator[tuple[Tensor, ...]]:
 
 def squares(row: Row, numbers: Tensor) -> Tensor:
     """[numbers] -> [weights]: each weight's sum of squares. What a rule asks of a weight as a whole, it asks here."""
-    return torch.stack(torch._foreach_norm(parts(row, numbers))).square_()
+    found = torch.stack(torch._foreach_norm(parts(row, numbers))).square_()
+    row.total(found)
+    return found
 
 
 def counts(row: Row) -> Tensor:
     """[weights]: of how many numbers each is."""
-    return torch.tensor([float(shape.numel()) for shape in row.shapes], device=row.master.device)
+    sizes = row.sizes or [shape.numel() for shape in row.shapes]
+    return torch.tensor(sizes, dtype=torch.float32, device=row.master.device)
 
 
 def scale(row: Row, numbers: Tensor, by: Tensor) -> None:
