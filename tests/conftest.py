@@ -8,8 +8,12 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
+import hypothesis
 import pytest
 import torch
+
+hypothesis.settings.register_profile("house", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("house")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -71,7 +71,7 @@ def test_a_query_that_sees_nothing_gets_zeros_in_every_way() -> None:
     mask[0, 0, 2] = False
     q, k, v = (torch.randn(1, 2, 4, 3, requires_grad=True) for _ in range(3))
     for way in ("eager", "fused"):
-        out, _ = WAYS[way](q, k, v, Sight(mask), 0.0)
+        out, _ = WAYS[way](q, k, v, Sight(mask))
         assert out[0, :, 2].abs().max() == 0
         for gradient in torch.autograd.grad(out.sum(), (q, k, v)):
             assert torch.isfinite(gradient).all()

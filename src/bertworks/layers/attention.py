@@ -1,7 +1,7 @@
 """Scaled dot-product attention in three interchangeable ways, and the multi-head layer around it.
 
 eager   plain matrix products; slow, and the only one that returns the attention maps
-fused   PyTorch's scaled_dot_product_attention
+fused   PyTorch's scaled_dot_product_attention, or what is faster than it (see `batched`)
 packed  for rows that hold several sequences (or padding): each sequence attends within itself, and nothing is
         computed between sequences or on padding
 
@@ -125,14 +125,48 @@ def eager(query: Tensor, key: Tensor, value: Tensor, sight: Sight, drop: Dropout
 def fused(query: Tensor, key: Tensor, value: Tensor, sight: Sight, drop: Dropout | None = None) -> Attended:
     """query, key, value [batch, heads, length, depth] -> the same shape; no maps."""
     rate = drop.active if drop else 0.0
-    if rate and drop and drop.source and query.device.type == "cpu":
-        # With dropout PyTorch has no fused kernel for a CPU, and its own way there draws its numbers slowly.
-        return eager(query, key, value, sight, drop)[0], None
+    if query.device.type == "cpu" and (rate or query.shape[2] <= BATCHED.get(query.dtype, 0)):
+        return batched(query, key, value, sight, drop), None
     mask = sight.mask
     if sight.bias is not None:
         bias = sight.bias.to(query.dtype)
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate), None
+
+
+# Up to which length a few batched products beat PyTorch's kernel on a CPU, there and back up to five times (see
+# bench/LOG.md). With dropout it has no kernel for a CPU at all.
+BATCHED = {torch.bfloat16: 1024, torch.float32: 128}
+
+
+def batched(query: Tensor, key: Tensor, value: Tensor, sight: Sight, drop: Dropout | None = None) -> Tensor:
+    """query, key, value [batch, heads, length, depth] -> the same shape, with few passes over the scores."""
+    batch, heads, length, depth = query.shape
+    query, key, value = (x.reshape(-1, length, depth) for x in (query * depth**-0.5, key, value))
+    added = _added(sight, batch, heads, query.dtype)
+    scores = torch.bmm(query, key.mT) if added is None else torch.baddbmm(added, query, key.mT)
+    maps = scores.softmax(-1)
+    if drop is not None and drop.active:
+        maps = drop(maps.view(batch, heads, length, length)).view(-1, length, length)
+    out = torch.bmm(maps, value).view(batch, heads, length, depth)
+    if sight.mask is None:
+        return out
+    return out.masked_fill(~sight.mask.any(-1, keepdim=True), 0.0)  # a query that may look at nothing gets zeros
+
+
+def _added(sight: Sight, batch: int, heads: int, dtype: torch.dtype) -> Tensor | None:
+    """What is added to the scores [batch · heads, queries, keys]: the bias, and nearly minus infinity where a mask is
+    False (not wholly, or a query that may look at nothing would get NaN).
+    """
+    added = None if sight.bias is None else sight.bias.to(dtype)
+    if sight.mask is not None:
+        nothing = torch.zeros((), dtype=dtype, device=sight.mask.device) if added is None else added
+        added = torch.where(sight.mask, nothing, torch.finfo(dtype).min / 2)
+    if added is None:
+        return None
+    if added.shape[:2] == (1, 1):
+        return added[0, 0]
+    return added.expand(batch, heads, -1, -1).reshape(batch * heads, *added.shape[2:])
 
 
 def packed(query: Tensor, key: Tensor, value: Tensor, sight: Sight, drop: Dropout | None = None) -> Attended:
