@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -26,6 +26,9 @@ from bertworks.weights.hub import locate
 
 from .batching import by_tokens
 from .machine import choose_device, choose_dtype, use_granted_cores
+
+if TYPE_CHECKING:
+    from bertworks.tasks.task import Task
 
 Text = str | tuple[str, str] | Sequence[int]
 
@@ -208,12 +211,31 @@ class Predictor:
         self._run(encoded, keep, chosen_id=self.tokenizer.mask_id, model=self.model)
         return filled if many else filled[0]
 
+    @cached_property
+    def task(self) -> Task:
+        """What the model was fine-tuned for, with all that its predictions depend on."""
+        from bertworks.tasks.known import task_of
+
+        return task_of(self.folder, self.description)
+
+    def predict(self, items: Sequence[Any]) -> list[dict[str, Any]]:
+        """What a fine-tuned model says of each item: a text, a pair of texts, or a mapping with the task's columns."""
+        from bertworks.tasks.predicting import predictions_of, rows_of
+
+        many = [items] if isinstance(items, str | Mapping) else items
+        return predictions_of(self.task, self.model, self.tokenizer, rows_of(self.task, many))
+
     def save(self, folder: str | Path, *, replace: bool = False) -> Path:
         """Write the model folder: configuration, weights, tokenizer, and pooling where it is a sentence encoder."""
+        from bertworks.tasks.task import FILE as TASK_FILE
+        from bertworks.tasks.task import write_settings
+
         out = Path(folder)
         with new_folder(out, replace) as temporary:
             write_model(temporary, self.model, self.description)
             self.tokenizer.save(temporary)
+            if (self.folder / TASK_FILE).is_file():
+                write_settings(temporary, self.task)
             if self.sentence is not None:
                 write_options(temporary, self.sentence, self.config.hidden_size)
         return out

@@ -57,7 +57,7 @@ def in_two_passes(
         (slopes,) = torch.autograd.grad(told.total, whole)
     sizes = [len(part) for part in parts]
     facts = {name: value / (len(batches) * ranks.count) for name, value in told.facts.items()}
-    return _Second(loss, iter(slopes[first : first + len(own)].split(sizes)), facts)
+    return _Second(loss, iter(torch.split(slopes[first : first + len(own)], sizes)), facts)
 
 
 class _Second:

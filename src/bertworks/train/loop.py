@@ -27,6 +27,7 @@ from bertworks.objectives.draws import key
 
 from . import checkpoint
 from .comparing import compares, in_two_passes
+from .compiling import compile_layers
 from .contract import Best, Loss, Losses, Settings, State, Watcher
 from .masters import Masters
 from .memory import out_of_memory
@@ -72,6 +73,7 @@ class Loop:
         self.masters = Masters(module, settings.optimizer, dtype, settings.run.average, self.ranks, self.sharded)
         self.source = Source()
         give_source(module, self.source)
+        self.compiled = compile_layers(module, settings.run.compile, self.ranks.on)
         self.state = State(microbatch=self._microbatch(), loss_scale=LOSS_SCALE if dtype == torch.float16 else 1.0)
         self._asked = Asked()
         self._writing: threading.Thread | None = None
@@ -98,7 +100,9 @@ class Loop:
         most = -(-batch.rows // self.ranks.count)
         if isinstance(batch.microbatch, int):
             return min(batch.microbatch, most)
-        return max(1, min(most, MICROBATCH_TOKENS // batch.length))
+        # What is compared is computed twice where it is cut, so it is cut later.
+        tokens = 2 * MICROBATCH_TOKENS if compares(self.loss) else MICROBATCH_TOKENS
+        return max(1, min(most, tokens // batch.length))
 
     # -- from where to where ---------------------------------------------------------------------------------
 
