@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from .reporting import Report, misused, verb
+from .running import FACTS, RECIPE, check_begun, recipe_table
 
 if TYPE_CHECKING:
     import torch
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from bertworks.train.contract import Settings
     from bertworks.train.ranks import Ranks
     from bertworks.train.watch import Unseen, Watch
-
-RECIPE, FACTS = "recipe.toml", "run.json"
-MAY_CHANGE = ("budget", "run")  # on resume
 
 
 @click.command()
@@ -66,7 +64,6 @@ def command(
     bertworks pretrain bert-mini --data news=0.7 --data law=0.3 --out run
     torchrun --nproc-per-node 8 -m bertworks pretrain bert-base --data store --out run
     """
-    from bertworks.errors import InputError
     from bertworks.runtime.machine import choose_device, use_granted_cores
     from bertworks.tasks.pretrain import make_model
     from bertworks.text.store import Store
@@ -76,11 +73,7 @@ def command(
     ranks = Ranks.joined(choose_device())
     report = report if ranks.leads else Report(report.as_json, True, report.seed)
     sources = Sources.of(data)
-    begun = (out / RECIPE).exists()
-    if begun and not resume:
-        raise InputError(f"{out} holds a run already", "go on with --resume, or name another --out")
-    if resume and not begun:
-        raise InputError(f"{out} holds no run to resume", "leave --resume out to begin one")
+    check_begun(out, resume)
     chosen = recipe_of(recipe, overrides, report.seed, out if resume else None)
     ready = make_model(chosen, sources.stores[0])
     ranks.wait()  # all have seen whether there is a run before it is begun
@@ -144,29 +137,9 @@ def _weighed(given: str) -> tuple[str, Fraction | None]:
 
 def recipe_of(name: str, overrides: Sequence[str], seed: int, run: Path | None) -> Recipe:
     """The recipe with what is changed on the command line; on resume the run's own, but for budget and run."""
-    from bertworks import recipes
-    from bertworks.config import overridden, read_toml
-    from bertworks.errors import ConfigError
     from bertworks.tasks.pretrain import Recipe
 
-    table = read_toml(recipes.path_of(name))
-    if any(one.startswith("model.from=") for one in overrides):
-        table = dict(table) | {"model": {}}  # a folder brings its own sizes
-    if run is not None:
-        stored = read_toml(run / RECIPE)
-        for one in overrides:
-            section = one.partition(".")[0]
-            if section not in MAY_CHANGE and overridden(stored, [one]) != stored:
-                raise ConfigError(f"{one}: on resume only budget.* and run.* may change", "begin a new run for that")
-        table = stored
-    elif seed:
-        table = overridden(table, [f"run.seed={seed}"])
-    budget = [one for one in overrides if one.startswith("budget.")]
-    if budget:
-        table = dict(table) | {"budget": {}}  # setting one drops the others
-    return Recipe.of(
-        overridden(table, [one for one in overrides if run is None or one.partition(".")[0] in MAY_CHANGE])
-    )
+    return Recipe.of(recipe_table(name, overrides, seed, run))
 
 
 def _begin(out: Path, recipe: Recipe, ready: Made, sources: Sources, resume: bool) -> None:

@@ -39,8 +39,10 @@ def recipe_table(name: str, overrides: Sequence[str], seed: int, run: Path | Non
                 raise ConfigError(f"{one}: on resume only budget.* and run.* may change", "begin a new run for that")
         table = stored
         overrides = [one for one in overrides if one.partition(".")[0] in MAY_CHANGE]
-    elif seed:
-        table = overridden(table, [f"run.seed={seed}"])
+    else:
+        table = overridden(table, [f"run.seed={seed}"]) if seed else table
+        if any(one.startswith("model.from=") for one in overrides):
+            table = dict(table) | {"model": {}}  # a folder brings its own sizes
     if any(one.startswith("budget.") for one in overrides):
         table = dict(table) | {"budget": {}}  # setting one drops the others
     return overridden(table, overrides)

@@ -15,6 +15,7 @@ from bertworks.config import Table, made
 from bertworks.errors import ConfigError, nearest, tell
 from bertworks.heads.pair import Pair
 from bertworks.heads.pool import Pooler
+from bertworks.layers.cross_entropy import cross_entropy
 from bertworks.layers.embeddings import give
 from bertworks.layers.init import initialise
 from bertworks.models import architecture, preset, preset_names
@@ -276,7 +277,7 @@ class PretrainingLoss:
         output = module(**self.inputs(batch, device))
         masked = output.scores["masked_lm"]
         labels = torch.from_numpy(batch.labels).to(device)
-        total = _summed(masked, labels) / max(counts["chosen"], 1)
+        total = cross_entropy(masked, labels, max(counts["chosen"], 1))
         facts = {"loss": float(total.detach())}
         if accuracy:
             facts["masked_accuracy"] = float((masked.argmax(-1) == labels).sum()) / max(counts["chosen"], 1)
@@ -296,7 +297,10 @@ class PretrainingLoss:
             "ids": torch.from_numpy(batch.ids).to(device),
             "chosen": torch.from_numpy(batch.chosen).to(device),
         }
-        found |= {"sequences": sequences} if self.packed else {"real": sequences > 0}
+        if self.packed:
+            found["sequences"] = sequences
+        elif not batch.sequences.all():  # without padding there is nothing to mask
+            found["real"] = sequences > 0
         if self.segments > 1:
             found["segments"] = torch.from_numpy(batch.segments.astype("int32")).to(device)
         if self.pair_head:

@@ -1,8 +1,8 @@
 """Weights as the optimiser sees them: long fp32 rows, one for each group that is changed alike.
 
 Where a module computes in bf16, its weights are views into bf16 rows that are made anew from the fp32 masters after
-each step, and its gradients land in bf16 rows that are added to fp32 ones after each microbatch. A step is then a few
-passes over long arrays, however many tensors the module has.
+each step, and its gradients are added to fp32 rows after each microbatch. A step is then a few passes over long arrays,
+however many tensors the module has.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Masters:
     ) -> None:
         self.options, self.average, self.ranks, self.sharded = options, average, ranks or Ranks(), sharded
         self.steps = 0
+        self._fresh = True  # no gradient has been gathered for the step to come
         _freeze(module, options.freeze)
         self.module = module
         trained = [(name, weight) for name, weight in module.named_parameters() if weight.requires_grad]
@@ -72,20 +73,24 @@ class Masters:
             if not weight.requires_grad:
                 weight.data = weight.data.to(dtype)
 
+    @torch.no_grad()
     def gather(self) -> None:
-        """Add what a backward pass has left to the sums."""
+        """Add what a backward pass has left to the sums. The first one of a step overwrites them."""
         for row in self.rows:
-            if row.shares:
-                for weight, sums in zip(row.shares, parts(row, row.sums), strict=True):
-                    if weight.grad is not None:
-                        sums.add_(local(weight.grad).flatten())
-                        weight.grad = None
-            elif row.sums is not row.grads:
-                row.sums.add_(row.grads)
-                row.grads.zero_()
+            for weight, sums in zip(row.members, parts(row, row.sums), strict=True):
+                if weight.grad is None:
+                    sums.mul_(0.0 if self._fresh else 1.0)
+                elif self._fresh:
+                    sums.copy_(local(weight.grad).flatten())
+                else:
+                    sums.add_(local(weight.grad).flatten())
+                weight.grad = None
+        self._fresh = False
 
     def total(self, scale: float = 1.0) -> None:
         """Make the sums those of all ranks, and undo what the loss was scaled by."""
+        if self._fresh:  # this rank had no row of the batch
+            self.gather()
         for row in self.rows:
             if not self.sharded:  # there they are added up on the way
                 self.ranks.total(row.sums)
@@ -103,9 +108,10 @@ class Masters:
 
     def drop(self) -> None:
         """Forget the gradients."""
+        self._fresh = True
         for row in self.rows:
-            row.sums.zero_()
-            row.grads.zero_()
+            for weight in row.members:
+                weight.grad = None
 
     @torch.no_grad()
     def step(self, lr: float, norm: float) -> None:
@@ -127,8 +133,9 @@ class Masters:
         for row in self.rows:
             if row.weights is not row.master:
                 row.weights.copy_(row.master)
-            for weight, numbers in zip(row.shares, parts(row, row.master) if row.shares else (), strict=True):
-                local(weight).copy_(numbers.view(local(weight).shape))
+            if self.sharded:
+                for weight, numbers in zip(row.members, parts(row, row.master), strict=True):
+                    local(weight).copy_(numbers.view(local(weight).shape))
 
     def state(self) -> dict[str, Tensor]:
         """Copies of all that a resume needs, by what it is and the weight's name; of this rank's shares, if so held."""
@@ -188,21 +195,19 @@ def _row(members: list[tuple[str, nn.Parameter]], group: Group, dtype: torch.dty
         master,
         sums,
         weights,
-        torch.zeros_like(weights) if apart else sums,
+        [weight for _, weight in members],
         master.clone() if average else None,
         {name: torch.zeros_like(master) for name in RULES[group.rule].keeps},
     )
-    for (_, weight), shape, own, gradient in zip(
-        members, row.shapes, parts(row, row.weights), parts(row, row.grads), strict=True
-    ):
-        weight.data, weight.grad = own.view(shape), gradient.view(shape)
+    for (_, weight), shape, own in zip(members, row.shapes, parts(row, row.weights), strict=True):
+        weight.data = own.view(shape)
     return row
 
 
 def _apart(row: Row, numbers: Tensor) -> Iterator[tuple[str, Tensor]]:
     """[numbers] of a row as its weights' own, by name; where ranks hold shares, as shares of the whole."""
     for at, (name, shape, part) in enumerate(zip(row.names, row.shapes, parts(row, numbers), strict=True)):
-        yield name, shared_as(row.shares[at].detach(), part.view(shape)) if row.shares else part.view(shape)
+        yield name, shared_as(row.members[at].detach(), part.view(shape))
 
 
 def _shared_row(
@@ -211,18 +216,16 @@ def _shared_row(
     """Over this rank's shares of the weights, which stay where they are and are written anew after each step."""
     shares = [local(weight.detach()) for _, weight in members]
     master = torch.cat([share.flatten().float() for share in shares])
-    sums = torch.zeros_like(master)
     return Row(
         [name for name, _ in members],
         [share.shape for share in shares],
         *group,
         master,
-        sums,
+        torch.zeros_like(master),
         master,
-        sums,
+        [weight for _, weight in members],
         master.clone() if average else None,
         {name: torch.zeros_like(master) for name in RULES[group.rule].keeps},
-        [weight for _, weight in members],
         [weight.numel() for _, weight in members],
         total,
     )

@@ -13,8 +13,9 @@ BLOCK = {"cpu": 2**18, "cuda": 2**25}  # numbers at a time: on a CPU what stays 
 
 @dataclass
 class Row:
-    """Weights that are changed alike. master, sums, average and what the rule keeps: fp32 [numbers]; weights, grads: of
-    the module's own type, of which its parameters are views (the same tensors as master and sums where that is fp32).
+    """Weights that are changed alike. master, sums (of gradients), average and what the rule keeps: fp32 [numbers];
+    weights: of the module's own type, of which its parameters are views (the same tensor as master where that is fp32).
+    members: these parameters.
     """
 
     names: list[str]
@@ -26,11 +27,10 @@ class Row:
     master: Tensor
     sums: Tensor
     weights: Tensor
-    grads: Tensor
+    members: list[Tensor]
     average: Tensor | None
     kept: dict[str, Tensor]
-    # Where ranks hold shares of the weights: these, how many numbers each has as a whole, and what adds up over ranks.
-    shares: list[Tensor] = field(default_factory=list)
+    # Where ranks hold shares of the weights: how many numbers each has as a whole, and what adds up over ranks.
     sizes: list[int] = field(default_factory=list)
     total: Callable[[Tensor], None] = lambda _: None
 
