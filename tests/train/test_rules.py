@@ -60,6 +60,7 @@ def trained(options: OptimizerOptions, steps: int = STEPS, lr: float = 1e-2) -> 
     for step in range(steps):
         for name, gradient in gradients(net, step).items():
             net.get_parameter(name).grad = gradient.clone()
+        masters.gather()
         masters.step(lr, masters.norm())
     masters.hand_back()
     return {name: weight.detach() for name, weight in net.named_parameters()}
