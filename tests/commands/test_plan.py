@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bertworks import recipes
+from bertworks.config import read_toml
 from bertworks.text.store import Store
 
 from ..shell import bertworks
@@ -72,6 +73,9 @@ def test_gpus_and_the_bill() -> None:
 @pytest.mark.parametrize("name", recipes.names())
 def test_every_shipped_recipe_can_be_planned(name: str) -> None:
     done = bertworks("plan", name, "--reckon")
+    if "task" in read_toml(recipes.path_of(name)):
+        assert (done.code, done.err.splitlines()[0]) == (1, f"error: {name} is a recipe for fine-tuning")
+        return
     assert done.code == 0, done.err
     for word in ("parameters", "memory", "tokens a second", "reckoned", "budget", "cost"):
         assert word in done.out

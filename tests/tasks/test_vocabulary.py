@@ -223,7 +223,7 @@ def test_any_model_with_any_tokenizer_trains(tmp_path: Path, family: str, tokeni
     peer = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "new").eval()
     with torch.inference_mode():
         ours = ready.model.eval()(ids).scores["masked_lm"]
-        torch.testing.assert_close(peer(ids).logits, ours, atol=1e-5, rtol=0)
+        torch.testing.assert_close(peer(ids).logits, ours, atol=5e-5, rtol=0)
     old = Tokenizer.load(folder)
     before, _ = load_model(folder, ("masked_lm",), dtype=torch.float32)
     frame = torch.tensor([[new.cls_id, new.mask_id, new.sep_id]])

@@ -198,7 +198,7 @@ def compare(rival: Rival, texts: list[str]) -> int:
             if item.ids[1:-1] != own:
                 assert is_tie(rival, item.ids[1:-1], own), (ascii(text), item.tokens)
                 ties += 1
-    assert ties * 1000 <= len(texts)
+    assert ties <= 1 + len(texts) // 1000  # one that is drawn alone may be such a one
     return compared
 
 

@@ -137,9 +137,13 @@ def _weighed(given: str) -> tuple[str, Fraction | None]:
 
 def recipe_of(name: str, overrides: Sequence[str], seed: int, run: Path | None) -> Recipe:
     """The recipe with what is changed on the command line; on resume the run's own, but for budget and run."""
+    from bertworks.errors import ConfigError
     from bertworks.tasks.pretrain import Recipe
 
-    return Recipe.of(recipe_table(name, overrides, seed, run))
+    table = recipe_table(name, overrides, seed, run)
+    if "task" in table:
+        raise ConfigError(f"{name} is a recipe for fine-tuning", f"see `bertworks finetune {name} --help`")
+    return Recipe.of(table)
 
 
 def _begin(out: Path, recipe: Recipe, ready: Made, sources: Sources, resume: bool) -> None:
