@@ -399,7 +399,8 @@ def test_a_made_up_language_is_learnt_whole(tmp_path: Path) -> None:
     features = task.features([text], tokenizer, False)
     found = task.decode([text], features, outputs_of(task, model, features))[0]
     assert found["tags"] == predictions[0]["tags"]
-    assert found["entities"] == predictions[0]["entities"]
+    for one, other in zip(found["entities"], predictions[0]["entities"], strict=True):  # another batch rounds otherwise
+        assert one == {**other, "score": pytest.approx(other["score"], abs=1e-5)}
     assert json.loads(json.dumps(found)) == found
     # A folder keeps it all.
     write_settings(tmp_path, task)
