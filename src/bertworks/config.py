@@ -147,3 +147,15 @@ def parsed(text: str) -> Any:
         return tomllib.loads(f"x = {text}")["x"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def sections_of(table: Mapping[str, Any], known: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """A recipe's sections, each a copy and empty where it is not there; an unknown one is an error.
+
+    >>> sections_of({"run": {"seed": 1}}, ("batch", "run"))
+    {'batch': {}, 'run': {'seed': 1}}
+    """
+    for name in table:
+        if name not in known:
+            raise ConfigError(f"there is no section {name}", nearest(name, known) or f"known: {', '.join(known)}")
+    return {name: dict(table.get(name, {})) for name in known}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertworks.config import Table, made
+from bertworks.config import Table, made, sections_of
 from bertworks.errors import ConfigError, nearest, tell
 from bertworks.heads.pair import Pair
 from bertworks.heads.pool import Pooler
@@ -56,12 +56,7 @@ class Recipe:
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Recipe:
-        for name in table:
-            if name not in SECTIONS:
-                raise ConfigError(
-                    f"there is no section {name}", nearest(name, SECTIONS) or f"known: {', '.join(SECTIONS)}"
-                )
-        sections = {name: dict(table.get(name, {})) for name in SECTIONS}
+        sections = sections_of(table, SECTIONS)
         objective = dict(sections["objective"])
         base = published(objective.pop("preset")) if "preset" in objective else Objective()
         found = cls(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
-from bertworks.config import Table, made
-from bertworks.errors import ConfigError, nearest
+from bertworks.config import Table, made, sections_of
+from bertworks.errors import ConfigError
 from bertworks.train.options import BudgetOptions, OptimizerOptions, RunOptions, ScheduleOptions
 
 from .known import task_class
@@ -117,12 +117,7 @@ class TuningRecipe:
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> TuningRecipe:
-        for name in table:
-            if name not in SECTIONS:
-                raise ConfigError(
-                    f"there is no section {name}", nearest(name, SECTIONS) or f"known: {', '.join(SECTIONS)}"
-                )
-        sections = {name: dict(table.get(name, {})) for name in SECTIONS}
+        sections = sections_of(table, SECTIONS)
         shared = {one.name for one in fields(TuningOptions)}
         if "name" not in sections["task"]:
             raise ConfigError("[task] says no name", 'give one, such as name = "classify"')
